@@ -1,0 +1,1 @@
+"""The engine: plain Python that never imports Airflow. See docs/architecture.md for the rooms and floors."""

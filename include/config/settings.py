@@ -1,0 +1,58 @@
+"""Settings of the installation: the only reader of environment variables (``PLIMSOLL_*``)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field
+
+from include.config.schedule import Edge
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+class Settings(Edge):
+    """Where things are and what this machine costs. Every field is set by ``PLIMSOLL_<NAME>``."""
+
+    store: str = Field(default=f"file://{REPO}/var/store", description="Root URL of the object store.")
+    ledger: str = Field(default=f"sqlite:///{REPO}/var/ledger.db", description="SQLAlchemy URL of the ledger.")
+    work_root: Path = Field(default=REPO / "var" / "work", description="Scratch folder of agents on this machine.")
+    workloads: Path = Field(default=REPO / "include" / "workloads", description="Folder of workload files.")
+    data_roots: tuple[Path, ...] = Field(
+        default=(REPO / "data",), description="Folders that local data files may lie in, separated by ':'."
+    )
+    mlflow_uri: str = Field(default="http://127.0.0.1:5000", description="MLflow tracking and registry server.")
+    serving_url: str = Field(default="http://127.0.0.1:8600", description="Model server.")
+    airflow_url: str = Field(default="http://127.0.0.1:8080", description="Airflow, for links.")
+    region: str = Field(default="world", description="Grid region of this machine, a name in the intensity table.")
+    usd_per_kwh: str = Field(default="0.30", description="Electricity tariff of this machine, US dollars per kWh.")
+    tariff_as_of: str = Field(default="2026-11-30", description="ISO date of the tariff.")
+    idle_w: float = Field(default=10.0, description="Power of this machine at idle, watts (stated, not measured).")
+    peak_w: float = Field(default=40.0, description="Power of this machine under full load, watts (stated).")
+    lost_after_s: float = Field(default=15.0, description="Silence of an agent after which it counts as lost.")
+    preemption_budget: int = Field(default=8, description="Preemptions of one job before its run fails.")
+    lease_expires_s: float = Field(default=3600.0, description="Life of a lease on this machine, whatever happens.")
+    lease_idle_s: float = Field(default=180.0, description="Idle seconds after which an agent leaves by itself.")
+    quota_leases: int = Field(default=8, description="Leases that may be open at once in this installation.")
+    energy_meter: str = Field(default="auto", pattern="^(auto|codecarbon|estimate)$")
+    torch_threads: int = Field(default=1, ge=1, description="Threads of one worker; 1 makes results exact.")
+
+    @classmethod
+    def from_environment(cls, environ: dict[str, str] | None = None) -> Settings:
+        """Read ``PLIMSOLL_<NAME>`` variables; what is not set keeps its default."""
+        source = dict(os.environ) if environ is None else environ
+        values: dict[str, object] = {}
+        for name in cls.model_fields:
+            text = source.get(f"PLIMSOLL_{name.upper()}")
+            if text is not None:
+                values[name] = tuple(text.split(":")) if name == "data_roots" else text
+        return cls.model_validate(values)
+
+    def to_environment(self) -> dict[str, str]:
+        """The variables that reproduce these settings in a child process."""
+        out = {}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            out[f"PLIMSOLL_{name.upper()}"] = ":".join(map(str, value)) if name == "data_roots" else str(value)
+        return out

@@ -1,0 +1,126 @@
+"""The workload file: one user's order, from data to serving."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from include.config.data_section import DataSection
+from include.config.recipes import CompressionSection
+from include.config.schedule import Edge, NoSchedule, Schedule
+from include.core.contracts.plan import Criticality, Objective
+
+# Import paths in workload files may only point here: a factory is code that a job runs.
+ALLOWED_FACTORY_PACKAGES = ("include.training.models",)
+MODEL_PRESETS = {
+    "cnn": "include.training.models.small_cnn:build",
+    "mlp": "include.training.models.mlp:build",
+}
+_FACTORY = re.compile(r"^[a-z_][a-z0-9_.]*:[a-z_][a-z0-9_]*$")
+
+
+class ModelSection(Edge):
+    """Import path of a model factory and its arguments."""
+
+    factory: str = Field(description="'package.module:function'; called as function(input_shape, classes, **arguments)")
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("factory")
+    @classmethod
+    def _allowed(cls, value: str) -> str:
+        value = MODEL_PRESETS.get(value, value)
+        package = value.split(":")[0]
+        inside = any(package == allowed or package.startswith(f"{allowed}.") for allowed in ALLOWED_FACTORY_PACKAGES)
+        if not _FACTORY.match(value) or not inside:
+            raise ValueError(
+                f"import path is not allowed; allowed: a preset ({', '.join(MODEL_PRESETS)}) or "
+                f"'<module>:<function>' in {', '.join(ALLOWED_FACTORY_PACKAGES)}"
+            )
+        return value
+
+
+class TrainingSection(Edge):
+    """How the model is trained."""
+
+    epochs: int = Field(default=20, ge=1, le=100_000)
+    batch_size: int = Field(default=64, ge=1, le=65_536)
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    lr: float = Field(default=0.003, gt=0, le=10)
+    weight_decay: float = Field(default=0.01, ge=0, le=1)
+    schedule: Literal["cosine", "constant"] = "cosine"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    seed: int = Field(default=7, ge=0)
+    checkpoint_every_steps: int | None = Field(default=None, ge=1, description="None: the plan decides.")
+
+
+class LimitsSection(Edge):
+    """What a run may take. A run that would exceed a limit is refused before it spends."""
+
+    deadline_h: float | None = Field(default=None, gt=0, description="Hours from the start of the run.")
+    budget_usd: float | None = Field(default=None, gt=0, description="US dollars for the whole run.")
+    max_gco2e: float | None = Field(default=None, gt=0, description="Grams of CO2 equivalent for the whole run.")
+
+
+class ComputeSection(Edge):
+    """Where the training may run."""
+
+    engine: Literal["local"] = "local"
+    purchase: Literal["auto", "spot", "on-demand"] = "auto"
+    objective: Objective = Objective.COST
+
+
+class GatesSection(Edge):
+    """What a candidate must fulfil to be chosen."""
+
+    min_accuracy: float = Field(default=0.0, ge=0, le=1, description="On the validation split.")
+    max_accuracy_drop: float = Field(default=0.01, ge=0, le=1, description="Against the fp32 baseline, validation.")
+    max_p95_ms: float | None = Field(default=None, gt=0, description="p95 latency at batch 1.")
+    max_size_bytes: int | None = Field(default=None, gt=0)
+
+
+class RegistrySection(Edge):
+    """Where the chosen model is registered."""
+
+    model_name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,100}$")
+
+
+class ServingSection(Edge):
+    """How the model is served."""
+
+    endpoint: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9-]{0,40}$", description="Default: the name.")
+    slo_p99_ms: float = Field(default=100.0, gt=0)
+    deploy: bool = True
+
+
+class Workload(Edge):
+    """A whole workload file."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,60}$", description="Name of the DAG.")
+    description: str = ""
+    owner: str = "ml-platform"
+    tags: tuple[str, ...] = ()
+    data: DataSection
+    model: ModelSection
+    training: TrainingSection = TrainingSection()
+    limits: LimitsSection = LimitsSection()
+    criticality: Criticality = Criticality.NORMAL
+    compute: ComputeSection = ComputeSection()
+    compression: CompressionSection = CompressionSection()
+    gates: GatesSection = GatesSection()
+    registry: RegistrySection
+    serving: ServingSection = ServingSection()
+    schedule: Schedule = NoSchedule()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_registry(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
+        if isinstance(value, dict) and "registry" not in value and "name" in value:
+            return {**value, "registry": {"model_name": value["name"]}}
+        return value
+
+    @property
+    def endpoint(self) -> str:
+        """Name of the endpoint that serves this workload."""
+        return self.serving.endpoint or self.name

@@ -1,0 +1,1 @@
+"""Foundations shared by every room: ids, clock, errors, processes, the object store port and plain contract types."""

@@ -1,0 +1,1 @@
+"""Plain types that several rooms share. No behaviour lives here."""

@@ -1,0 +1,173 @@
+"""The object store port over obstore: files, S3 and compatibles, GCS, Azure behind one small interface.
+
+The only conditional write is create-if-absent: it makes commits and claims. There is no append, no update by tag and
+no pointer to "the latest". Do not call a store before a fork: obstore hangs for ever in the child, so nothing in the
+scheduler, the dag-processor or the triggerer's parent may use it, and data-loader workers are spawned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+import obstore
+from obstore.exceptions import AlreadyExistsError
+from obstore.store import LocalStore, from_url
+
+from include.core.errors import UserError
+
+
+def check_key(key: str) -> str:
+    """Refuse keys that could leave the store.
+
+    Raises:
+        UserError: The key is absolute, empty, or has ``..`` or empty segments.
+    """
+    parts = PurePosixPath(key).parts
+    if not key or key.startswith("/") or ".." in parts or "//" in key or "\\" in key or "\0" in key:
+        raise UserError(
+            "key is outside the store", found=repr(key), allowed="relative keys without '..', '\\' or empty segments"
+        )
+    return key
+
+
+class ObjectStore:
+    """Small objects by key under one root URL.
+
+    Args:
+        url: ``file:///abs/path``, ``s3://bucket/prefix``, ``gs://...`` or ``az://...``. Credentials and endpoints come
+            from the process environment (``AWS_*``), never from the URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+
+    @cached_property
+    def _backend(self) -> Any:  # noqa: ANN401 - obstore's store union
+        # Built on first use: a store object made before a fork must not have been used before it.
+        if self.url.startswith("file://"):
+            return LocalStore(self.url.removeprefix("file://"), mkdir=True)
+        return from_url(self.url, client_options={"allow_http": True})
+
+    def uri(self, key: str) -> str:
+        """Absolute URI of a key."""
+        return f"{self.url}/{check_key(key)}"
+
+    def key_of(self, uri: str) -> str:
+        """Key of a URI of this store.
+
+        Raises:
+            UserError: The URI lies outside the store.
+        """
+        if not uri.startswith(f"{self.url}/"):
+            raise UserError("URI is outside the store", found=uri, allowed=f"URIs under {self.url}/")
+        return check_key(uri.removeprefix(f"{self.url}/"))
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write or replace an object."""
+        obstore.put(self._backend, check_key(key), data)
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Write an object that must not exist yet.
+
+        Returns:
+            False when somebody else's object is already there; it is left as it is.
+        """
+        try:
+            obstore.put(self._backend, check_key(key), data, mode="create")
+        except AlreadyExistsError:
+            return False
+        return True
+
+    def get(self, key: str) -> bytes | None:
+        """Content of an object, or None where there is none."""
+        try:
+            return bytes(obstore.get(self._backend, check_key(key)).bytes())
+        except FileNotFoundError:
+            return None
+
+    def exists(self, key: str) -> bool:
+        """Whether the object is there."""
+        return self.size(key) is not None
+
+    def size(self, key: str) -> int | None:
+        """Bytes of an object, or None where there is none."""
+        try:
+            return int(obstore.head(self._backend, check_key(key))["size"])
+        except FileNotFoundError:
+            return None
+
+    def list(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """Yield (key, bytes) of all objects under a prefix, in no particular order."""
+        for batch in obstore.list(self._backend, prefix or None):
+            for meta in batch:
+                yield str(meta["path"]), int(meta["size"])
+
+    def delete(self, key: str) -> None:
+        """Remove one object; it is no error when it is already gone."""
+        try:
+            obstore.delete(self._backend, check_key(key))
+        except FileNotFoundError:
+            return
+
+    def put_json(self, key: str, value: Any) -> None:  # noqa: ANN401 - any JSON value
+        """Write or replace a JSON document."""
+        self.put(key, json.dumps(value).encode())
+
+    def create_json(self, key: str, value: Any) -> bool:  # noqa: ANN401 - any JSON value
+        """Create-if-absent for a JSON document; False when it exists."""
+        return self.create(key, json.dumps(value).encode())
+
+    def get_json(self, key: str) -> Any:  # noqa: ANN401 - any JSON value
+        """Parsed JSON document, or None where there is none."""
+        data = self.get(key)
+        return None if data is None else json.loads(data)
+
+    def upload(self, path: Path, key: str) -> str:
+        """Copy a local file into the store.
+
+        Returns:
+            The SHA-256 of its content, in hexadecimal.
+        """
+        obstore.put(self._backend, check_key(key), path)
+        return file_digest(path)
+
+    def download(self, key: str, path: Path) -> None:
+        """Copy an object to a local file, atomically.
+
+        Raises:
+            FileNotFoundError: There is no such object.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.part")
+        with part.open("wb") as out:
+            for chunk in obstore.get(self._backend, check_key(key)).stream():
+                out.write(bytes(chunk))
+        part.replace(path)
+
+    async def get_async(self, key: str) -> bytes | None:
+        """`get` for triggers: never blocks the event loop."""
+        try:
+            answer = await obstore.get_async(self._backend, check_key(key))
+            return bytes(await answer.bytes_async())
+        except FileNotFoundError:
+            return None
+
+    async def get_json_async(self, key: str) -> Any:  # noqa: ANN401 - any JSON value
+        """`get_json` for triggers."""
+        data = await self.get_async(key)
+        return None if data is None else cast("Any", json.loads(data))
+
+    async def put_json_async(self, key: str, value: Any) -> None:  # noqa: ANN401 - any JSON value
+        """`put_json` for triggers."""
+        await obstore.put_async(self._backend, check_key(key), json.dumps(value).encode())
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""Entry points of heavy work: one file per kind of job, one process per attempt."""

@@ -1,0 +1,40 @@
+"""What a running job has at hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from include.config.job_messages import JobRequest
+from include.config.settings import Settings
+from include.core.store import ObjectStore
+
+
+def write_json_atomically(path: Path, value: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Replace a JSON file in one step, so that a reader never sees half of it."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(json.dumps(value), encoding="utf-8")
+    part.replace(path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobContext:
+    """Surroundings of one attempt.
+
+    Attributes:
+        request: The parsed request.
+        settings: Settings of the installation, from the environment that the agent passed on.
+        store: The object store.
+        job_dir: Private scratch folder; holds ``progress.json`` and ``notice.json``, is never needed by another task.
+    """
+
+    request: JobRequest
+    settings: Settings
+    store: ObjectStore
+    job_dir: Path
+
+    def progress(self, *, fraction: float, **details: Any) -> None:  # noqa: ANN401 - shown to people as it is
+        """Tell the agent how far the job is; it goes out with the next heartbeat."""
+        write_json_atomically(self.job_dir / "progress.json", {"fraction": round(fraction, 4), **details})
