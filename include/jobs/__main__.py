@@ -52,11 +52,11 @@ def _execute(context: JobContext) -> ExitCode:
         )
         return ExitCode.PREEMPTED
     except UserError as error:
-        _log.error("%s", error)  # noqa: TRY400 - a mistake of the user needs no traceback
+        _log.error("%s", error)
         context.store.put_json(outcome_key, {"status": "bad_input", "error": str(error)})
         return ExitCode.BAD_INPUT
     except Exception as error:  # noqa: BLE001 - the one boundary: every failure becomes an outcome and an exit code
-        _log.error("job failed\n%s", traceback.format_exc())  # noqa: TRY400 - the traceback is in the message
+        _log.error("job failed\n%s", traceback.format_exc())
         context.store.put_json(outcome_key, {"status": "error", "error": f"{type(error).__name__}: {error}"})
         return ExitCode.ERROR
     context.store.put_json(outcome_key, {"status": "done"})
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> ExitCode:
     try:
         context = _load(kind, request_uri)
     except (UserError, ValidationError) as error:
-        _log.error("bad request: %s", error)  # noqa: TRY400 - a mistake of the user needs no traceback
+        _log.error("bad request: %s", error)
         return ExitCode.BAD_INPUT
     _log.info("run=%s job=%s attempt=%s", context.request.run_id, kind, context.request.attempt)
     return _execute(context)
