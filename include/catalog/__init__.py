@@ -1,0 +1,1 @@
+"""Offers: a bundled, dated list of AWS types, and this machine."""
