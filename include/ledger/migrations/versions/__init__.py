@@ -1,0 +1,1 @@
+"""One file per schema revision, never edited after it has been released."""
