@@ -42,6 +42,7 @@ class Scorecard:
         latencies: One entry per batch size (1 and 32).
         peak_rss_bytes: Peak resident memory of the fresh process.
         runtime: Runtime, version and CPU flags that matter (VNNI).
+        validation_rows: Validation rows scored, None where not recorded.
     """
 
     recipe: str
@@ -57,6 +58,7 @@ class Scorecard:
     latencies: tuple[Latency, ...]
     peak_rss_bytes: int
     runtime: str
+    validation_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

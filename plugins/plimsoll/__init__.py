@@ -1,0 +1,1 @@
+"""Airflow's side of Plimsoll: operators, triggers, task groups, dashboard. Decisions live in include/."""

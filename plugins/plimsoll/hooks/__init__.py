@@ -1,0 +1,1 @@
+"""Connections of the installation: where operators get store, ledger and engines from."""

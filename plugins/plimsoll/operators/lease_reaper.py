@@ -1,0 +1,61 @@
+"""End leases that no live run owns: the layer that works when all others were killed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import BaseOperator
+from include.compute.settlement import settle_lease
+
+from include.core.clock import SystemClock
+from include.core.contracts.lease import Lease, LeaseState
+from plimsoll.hooks.installation import Installation, connect
+
+_LIVE_RUNS = ("queued", "running")
+
+
+class LeaseReaperOperator(BaseOperator):
+    """Ends leases that are past their expiry or whose run is over. What cannot be read is left alone.
+
+    Args:
+        max_leases: Most leases one pass may end; more is refused, since it smells of a wrong answer somewhere.
+        dry_run: Only report.
+    """
+
+    def __init__(self, *, max_leases: int = 50, dry_run: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.max_leases = max_leases
+        self.dry_run = dry_run
+
+    def execute(self, context: Any) -> dict[str, str]:
+        """Find orphans by tag, end them, settle their charges."""
+        installation = connect()
+        alive = [lease for lease in installation.engine.find() if lease.state is not LeaseState.ENDED]
+        orphans = {lease.lease_id: why for lease in alive if (why := self._orphaned(lease, context))}
+        if len(orphans) > self.max_leases:
+            raise RuntimeError(
+                f"{len(orphans)} orphaned leases, limit {self.max_leases}; look before raising the limit"
+            )
+        for lease_id, why in orphans.items():
+            self.log.warning("lease %s: %s%s", lease_id, why, " (dry run)" if self.dry_run else "")
+            if not self.dry_run:
+                self._end(installation, lease_id, why)
+        return orphans
+
+    def _orphaned(self, lease: Lease, context: Any) -> str:
+        """Why a lease has no right to live; empty when it has one. The shared control lease has no run."""
+        if lease.expires_at is not None and lease.expires_at < SystemClock().now().timestamp():
+            return "expired"
+        if not lease.run_id:
+            return ""
+        try:
+            state = str(context["ti"].get_dagrun_state(lease.dag_id, lease.run_id))
+        except Exception as error:  # noqa: BLE001 - unreadable means: leave it alone, whatever the reason
+            self.log.warning("cannot read the state of %s %s, leaving its lease: %s", lease.dag_id, lease.run_id, error)
+            return ""
+        return "" if state in _LIVE_RUNS else f"its run is {state}"
+
+    @staticmethod
+    def _end(installation: Installation, lease_id: str, why: str) -> None:
+        installation.engine.stop(lease_id, reason=f"reaper: {why}")
+        settle_lease(store=installation.store, ledger=installation.ledger, lease_id=lease_id, reason=f"reaper: {why}")

@@ -1,0 +1,41 @@
+"""The last task of a DAG that holds leases: says in the run's state what really happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from plimsoll import task_ids
+from plimsoll.hooks.installation import connect
+
+_BAD = ("failed", "upstream_failed")
+
+
+class SealOperator(BaseOperator):
+    """Fails a run that has failed tasks; marks data, code and workload of a sound run as done.
+
+    A run that a person marks failed skips its remaining tasks, and skipped leaves would turn it green. Used as a
+    teardown with ``on_failure_fail_dagrun=True``.
+
+    Args:
+        done_task: Task whose success means that the run did its work; None when nothing is to be marked.
+    """
+
+    def __init__(self, *, done_task: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.done_task = done_task
+
+    def execute(self, context: Any) -> dict[str, str]:
+        """Look at all task states."""
+        ti = context["ti"]
+        states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id]).get(ti.run_id, {})
+        bad = {task: str(state) for task, state in states.items() if str(state) in _BAD}
+        if bad:
+            raise AirflowFailException(f"run={ti.run_id} is not sound: {bad}")
+        if self.done_task and str(states.get(self.done_task)) == "success":
+            key = ti.xcom_pull(task_ids=task_ids.CHECK_INPUTS)
+            if key:
+                connect().store.put_json(key, {"run_id": ti.run_id})
+        return {"sealed": ti.run_id}

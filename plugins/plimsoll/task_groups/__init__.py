@@ -1,0 +1,1 @@
+"""Task groups that several DAGs or stages share."""

@@ -1,0 +1,23 @@
+"""Names of the tasks of the lifecycle: the only place where they are written."""
+
+from __future__ import annotations
+
+START = "start"
+PREPARE = "prepare"
+CHECK_INPUTS = "check_inputs"
+VALIDATE = "validate"
+PROFILE = "profile"
+PLAN = "plan"
+APPROVE = "approve_spending"
+TRAIN_GROUP = "training"
+TRAIN = f"{TRAIN_GROUP}.train"
+WORK_GROUP = "compression"
+COMPRESS = f"{WORK_GROUP}.compress"
+EVALUATE = f"{WORK_GROUP}.evaluate"
+SELECT = "select"
+REGISTER = "register"
+SIZE_SERVING = "size_serving"
+DEPLOY = "deploy"
+REPORT = "report"
+CLEAN_UP = "clean_up"
+SEAL = "seal"

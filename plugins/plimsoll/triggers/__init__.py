@@ -1,0 +1,1 @@
+"""Triggers: wait for documents in the object store without blocking the event loop."""

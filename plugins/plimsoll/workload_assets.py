@@ -1,0 +1,27 @@
+"""Assets of a workload: the only home of their names."""
+
+from __future__ import annotations
+
+from airflow.sdk import Asset
+
+from include.config.schedule import AssetSchedule, CronSchedule
+from include.config.workload import Workload
+
+
+def dataset_asset(workload: Workload) -> Asset:
+    """The prepared dataset of a workload; updated by its first job."""
+    return Asset(name=f"dataset/{workload.name}", uri=f"plimsoll://dataset/{workload.name}")
+
+
+def model_asset(workload: Workload) -> Asset:
+    """The registered model of a workload; updated when a version is registered."""
+    return Asset(name=f"model/{workload.name}", uri=f"plimsoll://model/{workload.name}")
+
+
+def schedule_of(workload: Workload) -> str | list[Asset] | None:
+    """Airflow schedule of a workload."""
+    if isinstance(workload.schedule, CronSchedule):
+        return workload.schedule.cron
+    if isinstance(workload.schedule, AssetSchedule):
+        return [Asset(name=workload.schedule.asset, uri=f"plimsoll://{workload.schedule.asset}")]
+    return None
