@@ -1,0 +1,1 @@
+"""The laptop stack: everything behind ``make run``, ``make stop`` and ``make test``."""

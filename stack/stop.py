@@ -1,0 +1,109 @@
+"""Stop the stack: agents first, then the supervisor with its programs, then exactly what is left of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+from include.core.process import is_alive
+from stack import child_environment, record
+from stack.errors import StackError
+from stack.installation import Installation, StackSettings
+from stack.ports import Ports
+from stack.record import Process, StackRecord
+from stack.start import only_one_start
+
+Say = Callable[[str], None]
+_SUPERVISOR_WAIT_S = 40.0
+_KILL_WAIT_S = 10.0
+_PAUSE_S = 0.1
+
+
+def stop(settings: StackSettings, say: Say) -> int:
+    """End everything that this installation started, and nothing else. A second stop finds nothing and is harmless.
+
+    Returns:
+        How many processes had to be killed after the orderly end.
+    """
+    installation = Installation.of(settings)
+    if not installation.run.exists():
+        say(f"Nothing runs in {installation.var}.")
+        return 0
+    with only_one_start(installation):
+        state = record.read(installation)
+        agents = _end_agents(installation, state)
+        if state is None:
+            say(f"No stack runs in {installation.var}." if not agents else f"{agents} agents ended; no stack runs.")
+            return 0
+        killed = _end_programs(installation, state, say)
+        record.remove(installation)
+        say(f"The stack is stopped; {agents} agents ended, {killed} left-over processes killed.")
+        return killed
+
+
+def _end_agents(installation: Installation, state: StackRecord | None) -> int:
+    """End the agents of this installation, whether or not a stack runs."""
+    from include.compute import stop_all  # noqa: PLC0415 - needs the store, which a plain help text does not
+    from include.core.store import ObjectStore  # noqa: PLC0415 - the same
+
+    ports = state.chosen_ports if state else Ports(airflow=8080, mlflow=5000, serving=8600)
+    settings = child_environment.settings_of(installation, ports)
+    return len(stop_all(ObjectStore(settings.store), settings))
+
+
+def _end_programs(installation: Installation, state: StackRecord, say: Say) -> int:
+    # What hangs below the supervisor now is written down first: once it has gone, nobody can tell whose they are.
+    state = state.with_family(installation.run)
+    record.write(installation, state)
+    say("Stopping Airflow, MLflow and the model server")
+    if state.runs:
+        os.kill(state.supervisor.pid, signal.SIGTERM)
+        if not wait_gone([state.supervisor], _SUPERVISOR_WAIT_S):
+            kill([state.supervisor])
+    return kill(state.processes)
+
+
+def kill(processes: Iterable[Process]) -> int:
+    """SIGKILL exactly these processes, if they still are what was recorded.
+
+    Raises:
+        StackError: One of them cannot be ended.
+    """
+    left = [process for process in processes if is_alive(process.identity)]
+    for process in left:
+        try:
+            os.kill(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    if not wait_gone(left, _KILL_WAIT_S):
+        pids = ", ".join(str(process.pid) for process in left if is_alive(process.identity))
+        raise StackError(f"Processes {pids} cannot be ended.")
+    return len(left)
+
+
+def wait_gone(processes: Iterable[Process], timeout_s: float) -> bool:
+    """Wait until all have ended; False when some have not in time."""
+    waiting = list(processes)
+    deadline = time.monotonic() + timeout_s
+    while any(is_alive(process.identity) for process in waiting):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_PAUSE_S)
+    return True
+
+
+def main() -> int:
+    """``make stop``."""
+    try:
+        stop(StackSettings.from_environment(), lambda line: print(line, flush=True))
+    except StackError as error:
+        print(f"make stop: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
