@@ -99,7 +99,7 @@ class TrainResult(Edge):
         resumed_step: Step this attempt started from, 0 for a fresh start.
         skipped: Checkpoints passed over on resume, with reasons.
         metrics: Final metrics: ``train_loss``, ``validation_accuracy``.
-        samples_per_s: Throughput of this attempt, measured.
+        samples_per_s: Throughput of this attempt, measured; None when it executed no step.
         checkpoint_save_s: Median seconds of one committed checkpoint, measured.
         useful_s: Seconds of this attempt spent in steps.
     """
@@ -111,7 +111,7 @@ class TrainResult(Edge):
     resumed_step: int
     skipped: tuple[tuple[str, str], ...] = ()
     metrics: dict[str, float]
-    samples_per_s: float
+    samples_per_s: float | None
     checkpoint_save_s: float | None
     useful_s: float
 

@@ -1,0 +1,75 @@
+"""Commits of checkpoints: names, seals, and what a resumed training must have in common with the saved one."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from include.config.workload import Workload
+from include.core.contracts.checkpoint import CheckpointCommit
+from include.core.errors import UserError
+from include.core.ids import content_digest
+from include.core.json_codec import from_json, to_json
+
+COMMIT = "COMMIT.json"
+# Grows when the meaning of the saved tensors changes; older checkpoints are then refused by their hash.
+STATE_FORMAT = 1
+_NAME = re.compile(r"^step-(\d+)-(\d+)$")
+
+
+def checkpoint_name(*, step: int, attempt: int) -> str:
+    """Directory of one checkpoint of one attempt."""
+    return f"step-{step}-{attempt}"
+
+
+def parse_name(name: str) -> tuple[int, int] | None:
+    """Step and attempt of a checkpoint's directory, None for any other name."""
+    match = _NAME.match(name)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def config_hash(workload: Workload) -> str:
+    """Hash of the sections that shape the training. The checkpoint interval does not, nor does the layout."""
+    training = workload.training.model_dump(mode="json", exclude={"checkpoint_every_steps"})
+    return content_digest(
+        {"format": STATE_FORMAT, "training": training, "model": workload.model.model_dump(mode="json")}
+    )
+
+
+def seal(commit: CheckpointCommit) -> CheckpointCommit:
+    """The commit with the digest over all its other fields."""
+    return replace(commit, seal=content_digest(to_json(replace(commit, seal="")), length=64))
+
+
+def read_commit(data: bytes, *, name: str) -> CheckpointCommit | str:
+    """The commit of the checkpoint of that name, or the reason why it cannot be believed."""
+    try:
+        commit = from_json(CheckpointCommit, json.loads(data))
+    except (ValueError, ValidationError):
+        return f"{COMMIT} is not readable"
+    if seal(commit) != commit or (commit.step, commit.attempt) != parse_name(name):
+        return f"{COMMIT} is damaged"
+    return commit
+
+
+def refuse_foreign(commit: CheckpointCommit, *, uri: str, config: str, fingerprint: str) -> None:
+    """Refuse to go on from a training of another configuration or other data.
+
+    Raises:
+        UserError: The commit's hash or fingerprint differs.
+    """
+    for what, found, allowed in (
+        ("another configuration (model, training or format)", commit.config_hash, config),
+        ("other data", commit.dataset_fingerprint, fingerprint),
+    ):
+        if found != allowed:
+            raise UserError(
+                f"the checkpoint belongs to {what}",
+                where=uri,
+                found=found,
+                allowed=allowed,
+                todo="start a new run, or restore the workload file that this run began with",
+            )

@@ -1,0 +1,1 @@
+"""Model factories that workload files may name: ``build(input_shape, classes, **arguments)``."""

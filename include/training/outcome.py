@@ -1,0 +1,36 @@
+"""The order that a worker gets and the outcome that it leaves: torchrun passes on neither arguments nor exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from include.config.job_messages import JobRequest, TrainResult
+from include.config.schedule import Edge
+from include.config.settings import Settings
+
+
+class WorkerOrder(Edge):
+    """What the launcher tells the worker, as a file."""
+
+    request: JobRequest
+    settings: Settings
+    job_dir: Path
+
+
+class WorkerOutcome(Edge):
+    """How the worker ended. A worker that leaves none was ended by a signal.
+
+    Attributes:
+        status: ``done``, ``preempted`` at a committed checkpoint, ``bad_input`` (a person must act) or ``error``.
+        step: Last step that is safe in the store, for ``preempted``.
+        checkpoint_uri: Its checkpoint.
+        result: The training's result, for ``done``.
+        message: What went wrong, for ``bad_input`` and ``error``.
+    """
+
+    status: Literal["done", "preempted", "bad_input", "error"]
+    step: int = 0
+    checkpoint_uri: str = ""
+    result: TrainResult | None = None
+    message: str = ""
