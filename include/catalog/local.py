@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from include.config.settings import Settings
+from include.core.clock import SystemClock
 from include.core.contracts.offer import Offer, Price, PurchaseOption
 
 THIS_MACHINE = "this-machine"
@@ -31,12 +32,14 @@ def usable_ram_bytes(limit: Path = CGROUP_LIMIT) -> int:
     return min(total, int(text)) if text.isdigit() else total
 
 
-def local_offer(settings: Settings, *, today: date, cores: int | None = None, ram_bytes: int | None = None) -> Offer:
+def local_offer(
+    settings: Settings, *, today: date | None = None, cores: int | None = None, ram_bytes: int | None = None
+) -> Offer:
     """The offer that costs only electricity.
 
     Args:
         settings: Tariff and stated powers of this machine.
-        today: Date of the facts, which are read from the system now.
+        today: Date of the facts, which are read from the system now; default: today.
         cores: Cores to count on; default: those this process may use.
         ram_bytes: Memory to count on; default: this machine's or container's.
     """
@@ -65,6 +68,6 @@ def local_offer(settings: Settings, *, today: date, cores: int | None = None, ra
         price=Price(
             usd_per_h=format(usd_per_h.normalize(), "f"), as_of=settings.tariff_as_of, source=source, method="estimated"
         ),
-        facts_as_of=today.isoformat(),
+        facts_as_of=(today or SystemClock().now().date()).isoformat(),
         facts_source="the operating system of this machine; powers are stated, not measured",
     )
