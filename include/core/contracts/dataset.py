@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 SPLITS = ("train", "validation", "test")
@@ -59,6 +59,7 @@ class DatasetManifest:
         features: Input columns in order.
         input_shape: Shape of one encoded sample, float32, without the batch dimension.
         shards: All shards of all splits.
+        dropped_rows: Rows of the source that were left out, by reason.
     """
 
     fingerprint: str
@@ -68,6 +69,7 @@ class DatasetManifest:
     features: tuple[Feature, ...]
     input_shape: tuple[int, ...]
     shards: tuple[Shard, ...]
+    dropped_rows: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

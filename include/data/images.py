@@ -1,0 +1,134 @@
+"""A folder with one sub-folder of images per class to an Arrow table with a ``pixels`` column."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from PIL import Image
+
+from include.core.errors import DataError
+from include.data.location import IMAGE_SUFFIXES, RawFile, shown
+
+PIXELS = "pixels"
+_GREY_MODES = {"1", "L", "LA"}
+# Arrow's list offsets are 32 bit: chunks keep one array far below two billion pixels.
+_IMAGES_PER_CHUNK = 512
+
+
+def image_members(files: tuple[RawFile, ...]) -> tuple[list[RawFile], int]:
+    """Files that are images in a class folder, and how many others there are."""
+    members = [f for f in files if "/" in f.name and f.name.lower().endswith(IMAGE_SUFFIXES)]
+    return members, len(files) - len(members)
+
+
+def _open_all(members: list[RawFile]) -> Iterator[tuple[RawFile, Image.Image]]:
+    """Decode every image; all that fail are named in one error."""
+    broken = []
+    for member in members:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                image = Image.open(io.BytesIO(member.data))
+                image.load()
+        except (
+            OSError,
+            ValueError,
+            SyntaxError,
+            Image.DecompressionBombError,
+            Image.DecompressionBombWarning,
+        ) as error:
+            broken.append(f"{member.name} ({error})")
+            continue
+        yield member, image
+    if broken:
+        raise DataError(
+            f"{len(broken)} of {len(members)} images cannot be decoded",
+            where="data.source.uri",
+            found=shown(broken),
+            todo="mend or remove these files",
+        )
+
+
+def _channels(members: list[RawFile]) -> int:
+    """1 when every image is grey, else 3. Only headers are read."""
+    for member in members:
+        try:
+            mode = Image.open(io.BytesIO(member.data)).mode
+        except (OSError, ValueError, SyntaxError):
+            continue  # named with the others by the decoding pass
+        if mode not in _GREY_MODES:
+            return 3
+    return 1
+
+
+def _pixels(image: Image.Image, *, channels: int, side: int | None) -> np.ndarray:
+    """One image as uint8 [channels, height, width]."""
+    converted = image.convert("L" if channels == 1 else "RGB")
+    if side is not None and converted.size != (side, side):
+        converted = converted.resize((side, side), Image.Resampling.BILINEAR)
+    array = np.asarray(converted, dtype=np.uint8)
+    return array[None] if channels == 1 else np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
+def _list_array(images: list[np.ndarray]) -> pa.Array:
+    flat = np.concatenate([image.reshape(-1) for image in images])
+    offsets = np.arange(len(images) + 1, dtype=np.int32) * images[0].size
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat))
+
+
+def read_images(
+    files: tuple[RawFile, ...], *, label: str, side: int | None
+) -> tuple[pa.Table, list[str], tuple[int, int, int], int]:
+    """Decode a class-per-folder tree.
+
+    Args:
+        files: All files of the tree.
+        label: Name of the label column; its values are the folder names.
+        side: Scale every image to this many pixels in height and width; None takes them as they are.
+
+    Returns:
+        Table (``pixels`` as list<uint8> in C x H x W order, label), file name of each row, (C, H, W), and the number
+        of files that are no images.
+
+    Raises:
+        DataError: No images, images that cannot be decoded, or different sizes without `side`.
+    """
+    members, others = image_members(files)
+    if not members:
+        raise DataError(
+            "no images in the folder",
+            where="data.source.uri",
+            found=shown([f.name for f in files]) or "an empty folder",
+            allowed=f"one sub-folder per class with files ending in {', '.join(IMAGE_SUFFIXES)}",
+        )
+    channels = _channels(members)
+    first_of_shape: dict[tuple[int, ...], str] = {}
+    chunks: list[pa.Array] = []
+    pending: list[np.ndarray] = []
+    for member, image in _open_all(members):
+        array = _pixels(image, channels=channels, side=side)
+        first_of_shape.setdefault(array.shape, member.name)
+        if len(first_of_shape) > 1:
+            break
+        pending.append(array)
+        if len(pending) == _IMAGES_PER_CHUNK:
+            chunks.append(_list_array(pending))
+            pending = []
+    if len(first_of_shape) > 1:
+        sizes = [f"{name} is {shape[1]} x {shape[2]}" for shape, name in first_of_shape.items()]
+        raise DataError(
+            "images have different sizes",
+            where="data.source.image_size",
+            found="; ".join(sizes),
+            todo="set data.source.image_size to scale them to one size",
+        )
+    if pending:
+        chunks.append(_list_array(pending))
+    labels = pa.array([member.name.split("/")[0] for member in members])
+    table = pa.table({PIXELS: pa.chunked_array(chunks), label: labels})
+    _, height, width = next(iter(first_of_shape))
+    return table, [member.name for member in members], (channels, height, width), others

@@ -1,0 +1,34 @@
+"""The prepare job as a process, on both stores."""
+
+from __future__ import annotations
+
+import pytest
+
+from include.core.contracts.dataset import DatasetRef
+from include.core.json_codec import from_json
+from include.data.encoding import load_split, read_manifest
+from tests.support.jobs import workload
+
+
+@pytest.mark.integration
+def test_digits_are_prepared_once_and_then_found(any_store, run_job, job_request) -> None:
+    code, first, outcome, log = run_job("prepare", job_request("prepare"), any_store)
+    assert (code, outcome) == (0, {"status": "done"}), log
+    again = run_job("prepare", job_request("prepare", attempt=2), any_store)
+    assert (first["found"], again.result["found"]) == (False, True)
+    ref = from_json(DatasetRef, first["dataset"])
+    assert sum(ref.rows.values()) == 1797
+    x, y = load_split(any_store, read_manifest(any_store, ref.uri), "test")
+    assert x.shape == (ref.rows["test"], 1, 8, 8)
+    assert set(y) == set(range(10))
+
+
+@pytest.mark.integration
+def test_data_that_cannot_be_used_ends_with_64_and_leaves_nothing(file_store, run_job, job_request) -> None:
+    order = workload("titanic", data={"label": "survivor"})
+    code, result, outcome, log = run_job("prepare", job_request("prepare", order=order), file_store)
+    assert (code, result, outcome["status"]) == (64, None, "bad_input"), log
+    assert "data.label" in outcome["error"]
+    assert "survivor" in outcome["error"]
+    assert "survived" in outcome["error"]
+    assert not list(file_store.list("datasets"))
