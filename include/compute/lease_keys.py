@@ -1,0 +1,62 @@
+"""Store keys of one lease: the whole conversation between an engine, an agent and those who watch them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ROOT = "leases"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseKeys:
+    """Where the documents of a lease lie."""
+
+    lease_id: str
+
+    @property
+    def prefix(self) -> str:
+        """Everything of the lease lies below this."""
+        return f"{ROOT}/{self.lease_id}"
+
+    @property
+    def spec(self) -> str:
+        """The `LaunchRequest`; written once, by the engine."""
+        return f"{self.prefix}/spec.json"
+
+    @property
+    def launching(self) -> str:
+        """The process that is about to become the agent; only the local engine has one."""
+        return f"{self.prefix}/launching.json"
+
+    @property
+    def owner(self) -> str:
+        """The agent that won the lease; create-if-absent."""
+        return f"{self.prefix}/owner.json"
+
+    @property
+    def heartbeat(self) -> str:
+        """The latest `LeaseHeartbeat`."""
+        return f"{self.prefix}/heartbeat.json"
+
+    @property
+    def stop(self) -> str:
+        """Its presence tells the agent to leave and forbids another launch."""
+        return f"{self.prefix}/stop.json"
+
+    @property
+    def queue(self) -> str:
+        """Prefix of the `JobTicket` documents."""
+        return f"{self.prefix}/queue"
+
+    def ticket(self, name: str) -> str:
+        """One queued job."""
+        return f"{self.queue}/{name}"
+
+    def claim(self, name: str) -> str:
+        """Create-if-absent mark that a queued job was taken."""
+        return f"{self.prefix}/claims/{name}"
+
+
+def lease_of(key: str) -> str:
+    """Lease id of any key below the root."""
+    return key.split("/")[1]
