@@ -1,0 +1,1 @@
+"""The model registry: versions, aliases and where each version came from."""
