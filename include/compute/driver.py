@@ -142,13 +142,7 @@ class JobDriver:
         self._ledger.launched(
             group_id=capacity.group_id,
             lease_id=intent.lease_id,
-            details={
-                "engine": self._engine.name,
-                "instance_type": request.instance_type,
-                "purchase": request.purchase,
-                "usd_per_h": request.usd_per_h,
-                **request.tags,
-            },
+            details={"engine": self._engine.name, **request.tags},
         )
         return intent.lease_id
 

@@ -6,6 +6,7 @@ from include.carbon.intensity import intensity_of
 from include.config.settings import Settings
 from include.core.contracts.lease import LaunchRequest
 from include.core.contracts.offer import Offer
+from include.ledger.charges import price_details
 
 _NEVER_S = 10 * 365 * 86_400.0
 _CONTROL_IDLE_S = 900.0
@@ -52,10 +53,5 @@ def build_launch_request(
         peak_w=offer.peak_w,
         gco2e_per_kwh=None if intensity is None else intensity.gco2e_per_kwh,
         drill_notice_at=drill_at if generation == 1 else None,
-        tags={
-            "region": offer.region,
-            "price_as_of": "" if price is None else price.as_of,
-            "price_source": "" if price is None else price.source,
-            "price_method": "" if price is None else price.method,
-        },
+        tags={key: str(value) for key, value in price_details(offer).items() if value is not None},
     )

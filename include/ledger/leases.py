@@ -11,7 +11,7 @@ from include.core.errors import BudgetExceededError, GroupClosedError
 from include.core.ids import lease_id as make_lease_id
 from include.ledger.book import Book
 from include.ledger.chargebook import spent_usd
-from include.ledger.records import Intent, IntentLimits, OpenLease
+from include.ledger.records import Intent, IntentLimits, LeaseRecord, OpenLease
 from include.ledger.schema import events, groups
 
 _PAID_GROUPS = ("train-", "work-")
@@ -141,6 +141,25 @@ class LeaseBook(Book):
         query = select(events.c.body).where(events.c.kind == "launched", events.c.lease_id == lease_id)
         with self._transaction() as conn:
             return conn.scalar(query)
+
+    def lease_record(self, lease_id: str) -> LeaseRecord | None:
+        """Who owns a lease and when it lived, None for a lease without an intent."""
+        with self._transaction() as conn:
+            names = _names_of(conn, lease_id)
+            if names is None:
+                return None
+            query = select(events.c.kind, events.c.at, events.c.body, events.c.group_id).where(events.c.lease_id == lease_id)
+            rows = {row.kind: row for row in conn.execute(query.where(events.c.kind.in_(("intent", "launched", "ended"))))}
+        launched, ended = rows.get("launched"), rows.get("ended")
+        return LeaseRecord(
+            lease_id=lease_id,
+            group_id=rows["intent"].group_id,
+            dag_id=names["dag_id"],
+            run_id=names["run_id"],
+            launched_at=launched.at if launched else None,
+            ended_at=ended.at if ended else None,
+            details=dict(launched.body) if launched else {},
+        )
 
 
 def _is_open_intent() -> ColumnElement[bool]:

@@ -11,10 +11,10 @@ from include.core.clock import iso
 from include.ledger.attempts import AttemptBook
 from include.ledger.chargebook import ChargeBook
 from include.ledger.leases import LeaseBook
-from include.ledger.records import Attempt, Intent, IntentLimits, LedgerEvent, OpenLease
+from include.ledger.records import Attempt, Intent, IntentLimits, LeaseRecord, LedgerEvent, OpenLease
 from include.ledger.schema import events, locks
 
-__all__ = ["Attempt", "Intent", "IntentLimits", "Ledger", "LedgerEvent", "OpenLease"]
+__all__ = ["Attempt", "Intent", "IntentLimits", "LeaseRecord", "Ledger", "LedgerEvent", "OpenLease"]
 
 _OWN_KINDS = ("intent", "launched", "ended", "closed", "reopened", "attempt", "attempt_ended")
 _EVENT_COLUMNS = tuple(column for column in events.c if column.name != "idempotency_key")

@@ -46,6 +46,29 @@ class OpenLease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """The life of one lease as the ledger knows it.
+
+    Attributes:
+        lease_id: The lease.
+        group_id: Its group.
+        dag_id: Owning DAG, empty for a shared lease.
+        run_id: Owning run, empty for a shared lease.
+        launched_at: ISO time of the launch, None before it.
+        ended_at: ISO time at which its end was recorded, None while it is open.
+        details: What was recorded at the launch.
+    """
+
+    lease_id: str
+    group_id: str
+    dag_id: str
+    run_id: str
+    launched_at: str | None
+    ended_at: str | None
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One execution of a job on a lease.
 

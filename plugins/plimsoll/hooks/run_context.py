@@ -13,6 +13,7 @@ from include.catalog.local import local_offer
 from include.compute.driver import Capacity
 from include.compute.launching import build_launch_request
 from include.config.run_record import RunRecord
+from include.core.clock import SystemClock
 from include.core.contracts.offer import Offer
 from include.core.contracts.plan import Plan
 from include.core.ids import digest, group_id, run_prefix
@@ -56,17 +57,21 @@ def read_plan(run: RunRecord, installation: Installation) -> Plan | None:
     return None if raw is None else from_json(Plan, raw)
 
 
+def _this_machine(installation: Installation) -> Offer:
+    return local_offer(installation.settings, today=SystemClock().now().date())
+
+
 def control_capacity(installation: Installation) -> Capacity:
     """The shared group of this machine: one agent that runs the light jobs of all runs, one at a time."""
     settings = installation.settings
     group = f"{CONTROL}-{digest(settings.store, settings.work_root)}"
-    offer = local_offer(settings)
     return Capacity(
         group_id=group,
         dag_id="",
         run_id="",
         launch=functools.partial(
-            build_launch_request, settings=settings, group_id=group, dag_id="", run_id="", offer=offer, drill_at=None
+            build_launch_request, settings=settings, group_id=group, dag_id="", run_id="",
+            offer=_this_machine(installation), drill_at=None
         ),
     )
 
@@ -75,7 +80,7 @@ def run_capacity(run: RunRecord, group: str, installation: Installation) -> Capa
     """The group that holds the capacity of one run: ``train`` on the planned offer, ``work`` on this machine."""
     settings = installation.settings
     plan = read_plan(run, installation)
-    offer: Offer = plan.offer if plan is not None and group == "train" else local_offer(settings)
+    offer = plan.offer if plan is not None and group == "train" else _this_machine(installation)
     gid = group_id(dag_id=run.dag_id, run_id=run.run_id, group=group)
     drill = run.options.interruption_at if run.options.interruption_drill and group == "train" else None
     commit = plan.prediction.usd if plan is not None and group == "train" else None

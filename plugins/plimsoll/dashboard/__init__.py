@@ -1,0 +1,1 @@
+"""The dashboard inside the Airflow UI: reads the ledger and the store, changes nothing."""
