@@ -1,0 +1,1 @@
+"""Recipes applied to trained weights: prune, distill, export, quantize, with a cache of the expensive prefix."""

@@ -1,0 +1,1 @@
+"""Measurements of artefacts, gates, the Pareto front and the choice among candidates."""
