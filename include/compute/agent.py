@@ -221,12 +221,15 @@ def read_spec(store: ObjectStore, lease_id: str) -> LaunchRequest:
     return from_json(LaunchRequest, value)
 
 
-def main(arguments: Sequence[str] | None = None, *, job_command: Sequence[str] = JOB_COMMAND) -> int:
+def main(
+    arguments: Sequence[str] | None = None, *, job_command: Sequence[str] = JOB_COMMAND, pace: Pace | None = None
+) -> int:
     """Run an agent until it leaves.
 
     Args:
         arguments: Command line; None takes the process's own.
         job_command: Program that runs a job.
+        pace: Intervals and graces; None takes those that suit the store.
 
     Returns:
         Exit status: 0, or 64 for a lease that nobody has launched.
@@ -249,6 +252,7 @@ def main(arguments: Sequence[str] | None = None, *, job_command: Sequence[str] =
         settings=settings,
         emulate_metadata=options.emulate_metadata,
         job_command=job_command,
+        pace=pace,
     )
     agent.run()
     return 0

@@ -72,7 +72,7 @@ class LocalEngine:
         """This machine, whatever the demand."""
         from include.catalog.local import local_offer  # noqa: PLC0415 - only planning needs the catalog
 
-        return (local_offer(self._settings, today=datetime.now(UTC).date()),)
+        return (local_offer(self._settings),)
 
     def launch(self, request: LaunchRequest) -> Lease:
         """Start an agent for the lease, unless it has one.
