@@ -34,6 +34,10 @@ def migrate(home: Path) -> dict[str, str]:
     home.mkdir(parents=True, exist_ok=True)
     environment = airflow_environment(home)
     subprocess.run(
-        [sys.executable, "-m", "airflow", "db", "migrate"], env=environment, check=True, capture_output=True, timeout=240
+        [sys.executable, "-m", "airflow", "db", "migrate"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        timeout=240,
     )
     return environment

@@ -143,3 +143,18 @@ def test_a_promise_ends_with_its_lease(ledger, run, group):
     for generation in (1, 2, 3):
         assert ledger.intent(group_id=group, limits=limits, **run).generation == generation
         ledger.ended(group_id=group, lease_id=f"{group}-g{generation}", reason="preempted")
+
+
+def test_the_record_of_a_lease_tells_its_life(ledger, clock, run, group):
+    lease = ledger.intent(group_id=group, details={"launched": "no"}, **run).lease_id
+    asked = ledger.lease_record(lease)
+    assert (asked.group_id, asked.dag_id, asked.run_id) == (group, run["dag_id"], run["run_id"])
+    assert (asked.launched_at, asked.ended_at, asked.details) == (None, None, {})
+
+    clock.sleep(1)
+    ledger.launched(group_id=group, lease_id=lease, details={"usd_per_h": None})
+    clock.sleep(1)
+    ledger.ended(group_id=group, lease_id=lease, reason="released")
+    over = ledger.lease_record(lease)
+    assert (over.launched_at[17:19], over.ended_at[17:19], over.details) == ("01", "02", {"usd_per_h": None})
+    assert ledger.lease_record("train-nobody-g1") is None

@@ -46,7 +46,9 @@ def test_the_database_itself_refuses_to_rewrite_history(ledger, run, group, tabl
     columns = '"x_ChargeKey", "ChargePeriodStart", "ChargePeriodEnd", "PricingUnit", "BillingCurrency", "x_DagId", '
     columns += '"x_RunId", "x_LeaseId", "x_EnergyMethod", "x_CostMethod"'
     with ledger._engine.begin() as connection:
-        connection.execute(text(f"INSERT INTO charges ({columns}) VALUES ({', '.join(['1'] * 10)})".replace("1", "'1'")))
+        connection.execute(
+            text(f"INSERT INTO charges ({columns}) VALUES ({', '.join(['1'] * 10)})".replace("1", "'1'"))
+        )
     with pytest.raises(DBAPIError, match="append-only"), ledger._engine.begin() as connection:
         connection.execute(text(verb.format(table)))
 

@@ -1,0 +1,89 @@
+"""The local engine passes the suite of engines on files and on S3."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from include.compute.local import LocalEngine
+from include.config.settings import Settings
+from include.core.contracts.lease import LeaseState
+from include.core.errors import UserError
+from include.core.process import own_identity
+from include.core.store import ObjectStore
+from tests.include.compute.bench_of_leases import Bench
+from tests.include.compute.engine_suite import EngineSuite
+
+
+@pytest.mark.integration
+class TestLocalEngine(EngineSuite):
+    """The suite, with agents counted in the process table by their work folder."""
+
+    @pytest.fixture
+    def bench(self, local_bench: Callable[[ObjectStore], Bench], any_store: ObjectStore) -> Bench:
+        return local_bench(any_store)
+
+    @pytest.fixture(autouse=True)
+    def _work_root(self, tmp_path: Path) -> None:
+        self.work_root = tmp_path / "work"
+
+    def agents(self, bench: Bench) -> int:
+        return len(agents_in(self.work_root))
+
+
+def agents_in(work_root: Path) -> list[psutil.Process]:
+    """Living agents whose folder lies below the work root."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            inside = Path(process.cwd()).parent == work_root and "fake_agent" in " ".join(process.cmdline())
+            if inside and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def engine_of(store: ObjectStore, settings: Settings) -> LocalEngine:
+    return LocalEngine(store, settings, stop_grace_s=1.0)
+
+
+def test_a_launch_that_died_before_it_owned_the_lease_is_ended(file_store, settings_for, local_bench):
+    bench = local_bench(file_store)
+    dead = {**own_identity().to_json(), "start_ticks": 1, "is_agent": True}
+    file_store.put_json("leases/train-abc-g1/launching.json", dead)
+    assert bench.state("train-abc-g1") is LeaseState.ENDED
+
+
+def test_stop_never_ends_the_process_that_is_launching(file_store, settings_for):
+    engine = engine_of(file_store, settings_for(file_store))
+    file_store.put_json("leases/train-abc-g1/launching.json", {**own_identity().to_json(), "is_agent": False})
+    assert engine.describe("train-abc-g1").state is LeaseState.STARTING
+    assert engine.stop("train-abc-g1", reason="test") == "never started"
+
+
+def test_an_agent_that_cannot_be_started_leaves_no_trace_of_a_launch(file_store, settings_for, local_bench):
+    engine = LocalEngine(file_store, settings_for(file_store), agent_command=("/no/such/program",))
+    with pytest.raises(UserError, match="could not be started"):
+        engine.launch(local_bench(file_store).request())
+    assert not file_store.exists("leases/train-abc-g1/launching.json")
+
+
+def test_a_work_root_that_is_a_file_is_one_clear_error(file_store, settings_for, local_bench, tmp_path):
+    (tmp_path / "occupied").write_text("")
+    engine = engine_of(file_store, settings_for(file_store, work_root=tmp_path / "occupied"))
+    with pytest.raises(UserError, match="cannot be made.*PLIMSOLL_WORK_ROOT"):
+        engine.launch(local_bench(file_store).request())
+
+
+def test_a_full_disk_is_one_clear_error(file_store, settings_for, local_bench, monkeypatch):
+    monkeypatch.setattr("include.compute.local_process.shutil.disk_usage", lambda _: os.terminal_size((0, 0)))
+    monkeypatch.setattr("include.compute.local_process.LEAST_FREE_BYTES", 1)
+    full = type("Usage", (), {"free": 0})()
+    monkeypatch.setattr("include.compute.local_process.shutil.disk_usage", lambda _: full)
+    with pytest.raises(UserError, match="disk is full"):
+        engine_of(file_store, settings_for(file_store)).launch(local_bench(file_store).request())
