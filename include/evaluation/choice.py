@@ -7,6 +7,7 @@ from collections import Counter
 from include.core.contracts.scorecard import GateCheck, Scorecard, Verdict
 from include.core.errors import GateError
 from include.evaluation.gates import baseline_of, latency_at, passing
+from include.evaluation.latency import SINGLE
 from include.evaluation.pareto import pareto_front
 
 _NEAREST = 3
@@ -53,7 +54,7 @@ def _refuse_doubles(scorecards: tuple[Scorecard, ...]) -> None:
 
 def _preference(card: Scorecard) -> tuple[int, float, float, str]:
     # Size is exact and first; the name makes the order total.
-    return card.size_bytes, latency_at(card, 1).cpu_ms, -card.validation_accuracy, card.recipe
+    return card.size_bytes, latency_at(card, SINGLE).cpu_ms, -card.validation_accuracy, card.recipe
 
 
 def miss(check: GateCheck) -> float:
@@ -85,5 +86,5 @@ def _reason(chosen: Scorecard, front: tuple[Scorecard, ...], baseline: Scorecard
         f"{chosen.recipe} is {others}: {chosen.size_bytes} bytes, "
         f"{baseline.size_bytes / chosen.size_bytes:.2f} times smaller than {baseline.recipe}, "
         f"validation accuracy {chosen.validation_accuracy:.4f} (baseline {baseline.validation_accuracy:.4f}), "
-        f"{latency_at(chosen, 1).cpu_ms:.4f} ms CPU per row (baseline {latency_at(baseline, 1).cpu_ms:.4f})"
+        f"{latency_at(chosen, SINGLE).cpu_ms:.4f} ms CPU per row (baseline {latency_at(baseline, SINGLE).cpu_ms:.4f})"
     )

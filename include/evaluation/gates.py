@@ -8,6 +8,7 @@ from include.config.recipes import BASELINE
 from include.config.workload import GatesSection
 from include.core.contracts.scorecard import GateCheck, Latency, Scorecard
 from include.core.errors import GateError
+from include.evaluation.latency import SINGLE
 
 # Shares of whole rows differ by at least one part in the number of rows; this only absorbs binary rounding, so that a
 # drop of exactly the allowed size passes.
@@ -59,7 +60,7 @@ def _check_one(scorecard: Scorecard, baseline: Scorecard, gates: GatesSection) -
         _at_most(name, "max_accuracy_drop", drop, gates.max_accuracy_drop),
     ]
     if gates.max_p95_ms is not None:
-        checks.append(_at_most(name, "max_p95_ms", latency_at(scorecard, 1).p95_ms, gates.max_p95_ms))
+        checks.append(_at_most(name, "max_p95_ms", latency_at(scorecard, SINGLE).p95_ms, gates.max_p95_ms))
     if gates.max_size_bytes is not None:
         checks.append(_at_most(name, "max_size_bytes", scorecard.size_bytes, gates.max_size_bytes))
     return checks

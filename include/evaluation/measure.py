@@ -17,12 +17,11 @@ from include.core.contracts.scorecard import Latency, Scorecard
 from include.core.errors import PlimsollError, StoreError
 from include.core.store import file_digest
 from include.evaluation.intervals import wilson_interval
-from include.evaluation.latency import measure_latency
+from include.evaluation.latency import BATCHED, SINGLE, measure_latency
 from include.evaluation.process_facts import peak_rss_bytes, runtime_description
 
 PROVIDER = "CPUExecutionProvider"
 THREADS = 1
-BATCHES = (1, 32)
 _SCORING_BATCH = 256
 
 
@@ -84,7 +83,7 @@ def count_right(session: onnxruntime.InferenceSession, rows: LabelledRows) -> in
 def _latencies(session: onnxruntime.InferenceSession, x: np.ndarray[Any, Any]) -> tuple[Latency, ...]:
     name = session.get_inputs()[0].name
     found = []
-    for batch in BATCHES:
+    for batch in (SINGLE, BATCHED):
         # np.resize repeats the rows where there are fewer than the batch needs.
         feed = {name: np.resize(x, (batch, *x.shape[1:]))}
         found.append(measure_latency(lambda feed=feed: session.run(None, feed), batch=batch))  # type: ignore[misc]

@@ -8,14 +8,8 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from include.evaluation.picture_points import AXES, Axis, Point, Role
+from include.evaluation.picture_points import AXES, COLOURS, Axis, Point, Role, logarithmic_ticks
 
-COLOURS = {
-    Role.CHOSEN: "#0b7a43",
-    Role.FRONT: "#1f5fa8",
-    Role.DOMINATED: "#7a7a7a",
-    Role.REFUSED: "#b3261e",
-}
 # Colour alone does not tell roles apart for everyone.
 _MARKERS = {Role.CHOSEN: "*", Role.FRONT: "o", Role.DOMINATED: "s", Role.REFUSED: "X"}
 _PERCENT = 100
@@ -46,7 +40,7 @@ def draw_png(title: str, points: tuple[Point, ...]) -> bytes:
 
 
 def _draw_panel(panel: Any, axis: Axis, points: tuple[Point, ...]) -> None:  # noqa: ANN401 - matplotlib is untyped
-    for point in points:
+    for number, point in enumerate(points):
         x, y = axis.value(point.card), point.card.accuracy * _PERCENT
         low, high = point.card.accuracy_low * _PERCENT, point.card.accuracy_high * _PERCENT
         panel.errorbar(
@@ -60,9 +54,20 @@ def _draw_panel(panel: Any, axis: Axis, points: tuple[Point, ...]) -> None:  # n
             elinewidth=1,
             label=point.role.value,
         )
-        panel.annotate(_plain(point.card.recipe), (x, y), xytext=(8, 8), textcoords="offset points", fontsize=8)
+        # Candidates often lie close together: each label gets a height of its own.
+        panel.annotate(
+            _plain(point.card.recipe),
+            (x, y),
+            xytext=(7, 9 + 12 * number),
+            textcoords="offset points",
+            fontsize=8,
+            color=COLOURS[point.role],
+        )
     panel.set_xscale("log")
-    panel.margins(x=0.25)
+    ticks = logarithmic_ticks([axis.value(point.card) for point in points])
+    panel.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])
+    panel.set_xticks([], minor=True)
+    panel.set_xlim(ticks[0], ticks[-1])
     panel.set_xlabel(axis.label)
     panel.grid(visible=True, which="both", linewidth=0.4, alpha=0.4)
 

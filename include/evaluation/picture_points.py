@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from math import log10
 
 from include.core.contracts.scorecard import GateCheck, Scorecard
 from include.evaluation.gates import latency_at
+from include.evaluation.latency import SINGLE
 
 
 class Role(StrEnum):
@@ -17,6 +19,11 @@ class Role(StrEnum):
     FRONT = "on the front"
     DOMINATED = "dominated"
     REFUSED = "refused by a gate"
+
+
+# Room at both ends of a logarithmic axis, so that no point sits on the frame.
+_MARGIN_DECADES = 0.15
+COLOURS = {Role.CHOSEN: "#0b7a43", Role.FRONT: "#1f5fa8", Role.DOMINATED: "#7a7a7a", Role.REFUSED: "#b3261e"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +43,7 @@ class Axis:
 
 AXES = (
     Axis(name="size", label="File size (kB)", value=lambda card: card.size_bytes / 1e3),
-    Axis(name="cpu", label="CPU time per call at batch 1 (ms)", value=lambda card: latency_at(card, 1).cpu_ms),
+    Axis(name="cpu", label="CPU time per call at batch 1 (ms)", value=lambda card: latency_at(card, SINGLE).cpu_ms),
     Axis(name="memory", label="Peak memory of the process (MB)", value=lambda card: card.peak_rss_bytes / 1e6),
 )
 
@@ -84,3 +91,25 @@ def _role(recipe: str, failed: tuple[str, ...], front: tuple[str, ...], chosen: 
     if failed:
         return Role.REFUSED
     return Role.FRONT if recipe in front else Role.DOMINATED
+
+
+def logarithmic_ticks(values: list[float], *, intervals: int = 4) -> list[float]:
+    """Ends and equal divisions of a logarithmic axis that holds all values with some room around them.
+
+    Args:
+        values: Positive values.
+        intervals: Number of divisions.
+    """
+    low, high = log10(min(values)) - _MARGIN_DECADES, log10(max(values)) + _MARGIN_DECADES
+    return [10 ** (low + (high - low) * number / intervals) for number in range(intervals + 1)]
+
+
+def sentence(point: Point) -> str:
+    """One line about a candidate."""
+    card = point.card
+    text = (
+        f"{card.recipe}: {card.accuracy:.2%} on {card.rows} test rows "
+        f"({card.accuracy_low:.2%} to {card.accuracy_high:.2%}), {card.size_bytes / 1e3:.1f} kB, "
+        f"{latency_at(card, SINGLE).cpu_ms:.3f} ms CPU, {point.role.value}"
+    )
+    return f"{text} ({'; '.join(point.failed)})" if point.failed else text
