@@ -13,7 +13,7 @@ from stack.installation import StackSettings
 
 LOOPBACK = "127.0.0.1"
 _TRIES = 200
-_WANTED = {"airflow": 8080, "mlflow": 5000, "serving": 8600}
+WANTED = {"airflow": 8080, "mlflow": 5000, "serving": 8600}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def choose(settings: StackSettings, say: Callable[[str], None]) -> Ports:
     """
     taken: set[int] = set()
     chosen: dict[str, int] = {}
-    for name, wanted in _WANTED.items():
+    for name, wanted in WANTED.items():
         pinned = getattr(settings, f"port_{name}")
         port = _pinned(name, pinned, taken) if pinned else _next_free(name, wanted, taken)
         if port != (pinned or wanted):

@@ -116,7 +116,7 @@ def _start_new(installation: Installation, settings: StackSettings, say: Say) ->
     say("MLflow and the model server are starting; preparing the databases")
     _migrate(stack, say)
     say("Airflow's components are starting")
-    supervisor.control(installation, "start", f"{programs.AIRFLOW_GROUP}:*")
+    supervisor.control(installation, "start", *(f"{programs.GROUP}:{name}" for name in programs.AIRFLOW_COMPONENTS))
     record.write(installation, state.with_family(installation.run))
     health.wait_healthy(
         installation=installation,

@@ -1,4 +1,7 @@
-"""Stop the stack: agents first, then the supervisor with its programs, then exactly what is left of them."""
+"""Stop the stack: the supervisor with its programs, exactly what is left of them, and the agents.
+
+The agents go last: an Airflow that still runs would take their end for a loss and launch new ones.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
+from include.compute.stop_all import stop_all
 from include.core.process import is_alive
+from include.core.store import ObjectStore
 from stack import child_environment, record
 from stack.errors import StackError
 from stack.installation import Installation, StackSettings
-from stack.ports import Ports
+from stack.ports import WANTED, Ports
 from stack.record import Process, StackRecord
 from stack.start import only_one_start
 
@@ -34,24 +39,28 @@ def stop(settings: StackSettings, say: Say) -> int:
         return 0
     with only_one_start(installation):
         state = record.read(installation)
-        agents = _end_agents(installation, state)
-        if state is None:
-            say(f"No stack runs in {installation.var}." if not agents else f"{agents} agents ended; no stack runs.")
-            return 0
-        killed = _end_programs(installation, state, say)
+        killed = _end_programs(installation, state, say) if state else 0
+        ended = _end_agents(installation, state)
         record.remove(installation)
-        say(f"The stack is stopped; {agents} agents ended, {killed} left-over processes killed.")
-        return killed
+    if state is None:
+        say(f"No stack runs in {installation.var}; {ended} agents ended.")
+    else:
+        say(f"The stack is stopped; {killed} left-over processes killed, {ended} agents ended.")
+    return killed
 
 
 def _end_agents(installation: Installation, state: StackRecord | None) -> int:
-    """End the agents of this installation, whether or not a stack runs."""
-    from include.compute import stop_all  # noqa: PLC0415 - needs the store, which a plain help text does not
-    from include.core.store import ObjectStore  # noqa: PLC0415 - the same
+    """End the agents of this installation, whether or not a stack runs.
 
-    ports = state.chosen_ports if state else Ports(airflow=8080, mlflow=5000, serving=8600)
+    Raises:
+        StackError: An agent cannot be ended.
+    """
+    ports = state.chosen_ports if state else Ports(**WANTED)
     settings = child_environment.settings_of(installation, ports)
-    return len(stop_all(ObjectStore(settings.store), settings))
+    report = stop_all(ObjectStore(settings.store), settings)
+    if report.left:
+        raise StackError(f"Agents cannot be ended: {', '.join(report.left)}.")
+    return len(report.ended)
 
 
 def _end_programs(installation: Installation, state: StackRecord, say: Say) -> int:

@@ -1,0 +1,53 @@
+# Commands of Plimsoll. `make` or `make help` lists them.
+PYTHON ?= python3
+VENV := .venv/bin
+WORKLOAD ?=
+ONCE ?=
+DRILL ?=
+BENCH ?=
+FILE ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run stop test test-fast drills bench lint docs check-workload pins wheel setup setup-tests
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:
+	@$(PYTHON) -m stack.environment --profile run
+
+setup-tests:
+	@$(PYTHON) -m stack.environment --profile test
+
+run: setup  ## start the stack and run a workload: WORKLOAD=digits, ONCE=1 stops all at the end, DRILL=0|1
+	@$(VENV)/python -m stack.run --workload "$(WORKLOAD)" --drill "$(DRILL)" $(if $(filter-out 0,$(ONCE)),--once)
+
+stop:  ## end everything that make run has started, and nothing else
+	@if [ -x $(VENV)/python ]; then $(VENV)/python -m stack.stop; else echo "Nothing to stop: there is no environment."; fi
+
+test: setup-tests  ## linters, types and all tests, with the minutes of each part
+	@$(VENV)/python -m stack.checks test
+
+test-fast: setup-tests  ## linters, types and unit tests
+	@$(VENV)/python -m stack.checks test-fast
+
+drills: setup-tests  ## the full sets of crash drills
+	@$(VENV)/python -m stack.checks drills
+
+lint: setup-tests  ## linters and types alone
+	@$(VENV)/python -m stack.checks lint
+
+bench: setup-tests  ## one benchmark: BENCH=dag_parse
+	@$(VENV)/python -m stack.bench "$(BENCH)"
+
+docs: setup-tests  ## write the generated pages of docs/reference again
+	@$(VENV)/python -m stack.reference
+
+check-workload: setup  ## check one workload file: FILE=path/to/file.yaml
+	@$(VENV)/python -m stack.check_workload "$(FILE)"
+
+pins: setup-tests  ## resolve requirements/*.in to pins again
+	@$(VENV)/python -m stack.pins
+
+wheel: setup-tests  ## build the worker wheel (agent and jobs) into dist/
+	@$(VENV)/python -m build --wheel --no-isolation
