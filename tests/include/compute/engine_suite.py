@@ -9,7 +9,7 @@ import pytest
 
 from include.core.contracts.lease import JobPhase, LeaseState
 from include.core.errors import GroupClosedError
-from tests.include.compute.bench_of_leases import Bench
+from tests.support.lease_bench import Bench
 from tests.support.waiting import eventually
 
 

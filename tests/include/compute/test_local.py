@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from include.compute.local import LocalEngine
 from include.config.settings import Settings
-from include.core.contracts.lease import LeaseState
+from include.core.contracts.lease import LaunchRequest, LeaseState
 from include.core.errors import UserError
 from include.core.process import own_identity
 from include.core.store import ObjectStore
-from tests.include.compute.bench_of_leases import Bench
+from tests.support.lease_bench import Bench, open_local_bench
 from tests.include.compute.engine_suite import EngineSuite
 
 
@@ -24,8 +24,9 @@ class TestLocalEngine(EngineSuite):
     """The suite, with agents counted in the process table by their work folder."""
 
     @pytest.fixture
-    def bench(self, local_bench: Callable[[ObjectStore], Bench], any_store: ObjectStore) -> Bench:
-        return local_bench(any_store)
+    def bench(self, any_store: ObjectStore, settings_for: Callable[..., Settings]) -> Iterator[Bench]:
+        with open_local_bench(any_store, settings_for(any_store)) as bench:
+            yield bench
 
     @pytest.fixture(autouse=True)
     def _work_root(self, tmp_path: Path) -> None:
@@ -48,42 +49,39 @@ def agents_in(work_root: Path) -> list[psutil.Process]:
     return found
 
 
-def engine_of(store: ObjectStore, settings: Settings) -> LocalEngine:
-    return LocalEngine(store, settings, stop_grace_s=1.0)
+REQUEST = LaunchRequest(lease_id="train-abc-g1", group_id="train-abc", run_id="r", dag_id="d", expires_after_s=9.0)
 
 
-def test_a_launch_that_died_before_it_owned_the_lease_is_ended(file_store, settings_for, local_bench):
-    bench = local_bench(file_store)
+def test_a_launch_that_died_before_it_owned_the_lease_is_ended(file_store, settings_for):
     dead = {**own_identity().to_json(), "start_ticks": 1, "is_agent": True}
     file_store.put_json("leases/train-abc-g1/launching.json", dead)
-    assert bench.state("train-abc-g1") is LeaseState.ENDED
+    engine = LocalEngine(file_store, settings_for(file_store))
+    assert engine.describe("train-abc-g1").state is LeaseState.ENDED
 
 
 def test_stop_never_ends_the_process_that_is_launching(file_store, settings_for):
-    engine = engine_of(file_store, settings_for(file_store))
+    engine = LocalEngine(file_store, settings_for(file_store), stop_grace_s=0.0)
     file_store.put_json("leases/train-abc-g1/launching.json", {**own_identity().to_json(), "is_agent": False})
     assert engine.describe("train-abc-g1").state is LeaseState.STARTING
     assert engine.stop("train-abc-g1", reason="test") == "never started"
 
 
-def test_an_agent_that_cannot_be_started_leaves_no_trace_of_a_launch(file_store, settings_for, local_bench):
+def test_an_agent_that_cannot_be_started_leaves_no_trace_of_a_launch(file_store, settings_for):
     engine = LocalEngine(file_store, settings_for(file_store), agent_command=("/no/such/program",))
     with pytest.raises(UserError, match="could not be started"):
-        engine.launch(local_bench(file_store).request())
+        engine.launch(REQUEST)
     assert not file_store.exists("leases/train-abc-g1/launching.json")
 
 
-def test_a_work_root_that_is_a_file_is_one_clear_error(file_store, settings_for, local_bench, tmp_path):
+def test_a_work_root_that_is_a_file_is_one_clear_error(file_store, settings_for, tmp_path):
     (tmp_path / "occupied").write_text("")
-    engine = engine_of(file_store, settings_for(file_store, work_root=tmp_path / "occupied"))
-    with pytest.raises(UserError, match="cannot be made.*PLIMSOLL_WORK_ROOT"):
-        engine.launch(local_bench(file_store).request())
+    settings = settings_for(file_store, work_root=tmp_path / "occupied")
+    with pytest.raises(UserError, match=r"cannot be made.*PLIMSOLL_WORK_ROOT"):
+        LocalEngine(file_store, settings).launch(REQUEST)
 
 
-def test_a_full_disk_is_one_clear_error(file_store, settings_for, local_bench, monkeypatch):
-    monkeypatch.setattr("include.compute.local_process.shutil.disk_usage", lambda _: os.terminal_size((0, 0)))
-    monkeypatch.setattr("include.compute.local_process.LEAST_FREE_BYTES", 1)
-    full = type("Usage", (), {"free": 0})()
+def test_a_full_disk_is_one_clear_error(file_store, settings_for, monkeypatch):
+    full = SimpleNamespace(free=1024)
     monkeypatch.setattr("include.compute.local_process.shutil.disk_usage", lambda _: full)
-    with pytest.raises(UserError, match="disk is full"):
-        engine_of(file_store, settings_for(file_store)).launch(local_bench(file_store).request())
+    with pytest.raises(UserError, match=r"disk is full.*0 MiB free"):
+        LocalEngine(file_store, settings_for(file_store)).launch(REQUEST)

@@ -1,0 +1,233 @@
+"""Break the agent, the job or the lease on purpose, and look at what is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from include.compute.imds import InstanceFacts, MetadataEmulator
+from include.compute.imds_client import ENDPOINT_VARIABLE
+from include.compute.stop_all import stop_all
+from include.config.settings import Settings
+from include.core.contracts.lease import JobPhase, LeaseState
+from include.core.process import ProcessIdentity, identify
+from include.core.store import ObjectStore
+from tests.support.lease_bench import Bench, alive, open_local_bench
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.drill, pytest.mark.integration]
+LONG = {"steps": 2000, "step_s": 0.05}
+
+
+@pytest.fixture
+def bench(file_store: ObjectStore, settings_for: Callable[..., Settings]) -> Iterator[Bench]:
+    with open_local_bench(file_store, settings_for(file_store)) as bench:
+        yield bench
+
+
+@pytest.fixture
+def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[MetadataEmulator]:
+    """A metadata endpoint outside the agent, as on EC2."""
+    emulator = MetadataEmulator(InstanceFacts(instance_id="i-1", instance_type="g5.xlarge", life_cycle="spot"))
+    emulator.start()
+    monkeypatch.setenv(ENDPOINT_VARIABLE, emulator.url)
+    yield emulator
+    emulator.stop()
+
+
+def job_process(bench: Bench, lease: str) -> ProcessIdentity:
+    """The job's own process, the agent's only child."""
+    children = open(f"/proc/{bench.agent(lease).pid}/task/{bench.agent(lease).pid}/children").read().split()
+    identity = identify(int(children[0]))
+    assert identity is not None
+    return identity
+
+
+def test_kill_9_of_the_agent_leaves_nothing_and_the_job_is_lost(bench):
+    lease = bench.launch()
+    base = bench.submit(lease, child=True, **LONG)
+    bench.working(lease, base)
+    tree = bench.tree(lease)
+    assert len(tree) == 3  # agent, job, its worker in a session of its own
+
+    os.kill(bench.agent(lease).pid, signal.SIGKILL)
+
+    eventually(lambda: not alive(tree), within_s=2.0, what="the whole tree is gone")
+    state = bench.engine.poll(lease, base)
+    assert state.phase is JobPhase.LOST
+    assert "died while the job ran" in state.reason
+    assert bench.beat(base)["state"] == "running"  # nobody was left to say otherwise
+    assert bench.engine.release("train-abc").ended == {lease: "lost"}
+    assert not (bench.work_folder(lease) / "compress-1").exists()
+
+
+def test_kill_9_of_the_job_is_reported_and_the_lease_lives_on(bench):
+    lease = bench.launch()
+    base = bench.submit(lease, child=True, **LONG)
+    bench.working(lease, base)
+    agent, *below = bench.tree(lease)
+
+    os.kill(job_process(bench, lease).pid, signal.SIGKILL)
+
+    state = bench.wait_phase(lease, base, JobPhase.EXITED)
+    assert state.exit_code == -signal.SIGKILL
+    assert not alive(below)
+    assert alive([agent])
+    again = bench.submit(lease)
+    assert bench.wait_phase(lease, again, JobPhase.EXITED).exit_code == 0
+
+
+def test_processes_that_a_job_leaves_behind_end_with_it(bench):
+    lease = bench.launch()
+    base = bench.submit(lease, orphan=True, steps=30, step_s=0.05)
+    bench.working(lease, base)
+    tree = eventually(lambda: found if len(found := bench.tree(lease)) == 3 else None, what="the orphan is adopted")
+    assert bench.wait_phase(lease, base, JobPhase.EXITED).exit_code == 0
+    assert alive(tree) == [bench.agent(lease)]
+
+
+def test_an_agent_that_hangs_is_killed_with_its_tree(bench):
+    lease = bench.launch()
+    base = bench.submit(lease, child=True, **LONG)
+    bench.working(lease, base)
+    tree = bench.tree(lease)
+    os.kill(bench.agent(lease).pid, signal.SIGSTOP)
+
+    assert bench.engine.stop(lease, reason="silent") == "killed"
+
+    assert not alive(tree)
+    assert bench.state(lease) is LeaseState.ENDED
+
+
+def test_sigterm_to_the_agent_lets_the_job_commit(bench):
+    lease = bench.launch()
+    base = bench.submit(lease, **LONG)
+    bench.working(lease, base)
+    tree = bench.tree(lease)
+
+    os.kill(bench.agent(lease).pid, signal.SIGTERM)
+
+    assert bench.ended(lease) == "sigterm"
+    assert bench.engine.poll(lease, base).exit_code == 75
+    assert "SIGTERM" in bench.log(base)
+    assert not alive(tree)
+
+
+def test_a_job_that_ignores_sigterm_is_killed_after_the_grace(bench):
+    lease = bench.launch()
+    base = bench.submit(lease, deaf=True, child=True, **LONG)
+    bench.working(lease, base)
+    tree = bench.tree(lease)
+    assert bench.engine.stop(lease, reason="test") == "stopped"
+    assert bench.engine.poll(lease, base).exit_code == -signal.SIGKILL
+    assert not alive(tree)
+
+
+def test_a_notice_reaches_the_job_and_ends_the_lease(emulator, bench):
+    lease = bench.launch(purchase="spot")
+    base = bench.submit(lease, **LONG)
+    bench.working(lease, base)
+    emulator.announce(120)
+    assert bench.ended(lease) == "preempted"
+    assert bench.engine.poll(lease, base).exit_code == 75
+    assert "notice" in bench.log(base)
+
+
+def test_a_job_that_ignores_the_notice_is_killed_before_the_capacity_goes(emulator, bench):
+    lease = bench.launch(purchase="spot")
+    base = bench.submit(lease, deaf=True, **LONG)
+    bench.working(lease, base)
+    emulator.announce(3)
+    assert bench.ended(lease, within_s=5) == "preempted"
+    assert bench.engine.poll(lease, base).exit_code == -signal.SIGKILL
+
+
+def test_a_notice_ends_an_idle_lease_at_once(emulator, bench):
+    lease = bench.launch(purchase="spot")
+    emulator.announce(120)
+    assert bench.ended(lease, within_s=3) == "preempted"
+
+
+def test_the_drill_interrupts_a_training_once_it_has_come_far_enough(bench):
+    lease = bench.launch(drill_notice_at=0.5)
+    other = bench.submit(lease, kind="compress", steps=4, step_s=0.05)
+    assert bench.wait_phase(lease, other, JobPhase.EXITED).exit_code == 0
+    base = bench.submit(lease, kind="train", steps=40, step_s=0.05)
+    assert bench.ended(lease) == "preempted"
+    assert bench.engine.poll(lease, base).exit_code == 75
+    assert 20 <= bench.beat(base)["progress"]["step"] < 40
+
+
+def test_a_lease_expires_although_its_job_still_runs(bench):
+    lease = bench.launch(expires_after_s=2.0)
+    base = bench.submit(lease, **LONG)
+    bench.working(lease, base)
+    assert bench.ended(lease) == "expired"
+    assert bench.engine.poll(lease, base).exit_code == 75
+
+
+def test_an_idle_lease_leaves_by_itself(bench):
+    began = time.monotonic()
+    lease = bench.launch(idle_s=1.0)
+    assert bench.ended(lease, within_s=5) == "idle"
+    assert time.monotonic() - began > 1.0
+
+
+def test_two_launches_that_race_make_one_agent(bench, file_store, settings_for):
+    with open_local_bench(file_store, settings_for(file_store)) as other:
+        threads = [threading.Thread(target=each.engine.launch, args=(each.request(),)) for each in (bench, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        eventually(lambda: bench.state("train-abc-g1") is LeaseState.RUNNING)
+        output = bench.work_folder("train-abc-g1") / "agent.out"
+        # The launches either saw each other, or the second agent found the lease owned and left.
+        eventually(lambda: output.read_text().count("ready:") == 1)
+        base = bench.submit("train-abc-g1")
+        assert bench.wait_phase("train-abc-g1", base, JobPhase.EXITED).exit_code == 0
+        assert output.read_text().count("ready:") == 1
+        assert output.read_text().count("begin compress-1") == 1
+
+
+def test_a_second_agent_of_the_same_lease_leaves_at_once(bench):
+    lease = bench.launch()
+    owner = bench.agent(lease)
+    bench.store.delete(f"leases/{lease}/launching.json")
+    second = bench.start_agent_again(lease)
+    assert second.wait(timeout=10) == 0
+    assert bench.agent(lease) == owner
+    assert alive([owner])
+
+
+def test_stop_all_ends_every_agent_of_the_installation(bench, file_store, settings_for):
+    leases = [bench.launch("train-abc"), bench.launch("work-abc")]
+    base = bench.submit(leases[0], **LONG)
+    bench.working(leases[0], base)
+    agents = [bench.agent(lease) for lease in leases]
+
+    report = stop_all(file_store, settings_for(file_store))
+
+    assert report.ended == dict.fromkeys(leases, "stopped")
+    assert report.left == ()
+    assert not alive(agents)
+    assert stop_all(file_store, settings_for(file_store)).ended == {}
+
+
+def test_an_unwritable_job_folder_is_the_jobs_end_not_the_agents(bench):
+    lease = bench.launch()
+    blocker = bench.work_folder(lease) / "compress-1"
+    blocker.mkdir()
+    (blocker / "kept").mkdir()
+    bench.work_folder(lease).joinpath("compress-2").write_text("a file where a folder should be")
+    first = bench.submit(lease)
+    assert bench.wait_phase(lease, first, JobPhase.EXITED).exit_code == 0  # left over by an earlier crash: removed
+    second = bench.submit(lease)
+    assert bench.wait_phase(lease, second, JobPhase.EXITED).exit_code == 1
+    assert "could not start the job" in bench.log(second)
+    assert bench.state(lease) is LeaseState.RUNNING
