@@ -17,7 +17,7 @@ def load_examples(store: ObjectStore, manifest: DatasetManifest, split: str, *, 
     Raises:
         DataError: The split has no rows.
     """
-    inputs, labels = load_split(store, manifest, split)
-    if len(labels) == 0:
+    if not any(shard.split == split and shard.rows > 0 for shard in manifest.shards):
         raise DataError("a split has no rows", where=f"datasets/{manifest.fingerprint}", found=split)
+    inputs, labels = load_split(store, manifest, split)
     return Examples(inputs=torch.from_numpy(inputs).to(device), labels=torch.from_numpy(labels).to(device))

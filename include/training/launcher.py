@@ -52,7 +52,7 @@ def launch_training(order: WorkerOrder, *, store: ObjectStore) -> WorkerOutcome 
         env=_environment(order.settings.torch_threads),
         stdin=subprocess.DEVNULL,
         start_new_session=True,  # a signal to the job's group is for the launcher to judge, not for torchrun
-        preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, and the launcher has no other threads that matter
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call; the threads of obstore hold no Python lock
     )
     try:
         return_code = _wait(process, account)

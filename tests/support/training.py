@@ -29,7 +29,13 @@ CLASSES = ("a", "b", "c")
 ROWS = {"train": 100, "validation": 40, "test": 40}
 
 
-def write_dataset(store: ObjectStore, *, fingerprint: str = "tiny", rows: dict[str, int] = ROWS) -> DatasetRef:
+def write_dataset(
+    store: ObjectStore,
+    *,
+    fingerprint: str = "tiny",
+    rows: dict[str, int] = ROWS,
+    shape: tuple[int, ...] = (FEATURES,),
+) -> DatasetRef:
     """Three clouds of points around three centres; the same rows for every store."""
     random = np.random.default_rng(3)
     centres = random.normal(size=(len(CLASSES), FEATURES))
@@ -51,18 +57,21 @@ def write_dataset(store: ObjectStore, *, fingerprint: str = "tiny", rows: dict[s
         label="label",
         classes=CLASSES,
         features=tuple(Feature(name=f"f{i}", kind="numeric") for i in range(FEATURES)),
-        input_shape=(FEATURES,),
+        input_shape=shape,
         shards=tuple(shards),
     )
     store.put_json(manifest_key(fingerprint), to_json(manifest))
     return DatasetRef(uri=store.uri(manifest_key(fingerprint)), fingerprint=fingerprint, rows=rows)
 
 
-def tiny_workload(*, hidden: tuple[int, ...] = (16,), **training: Any) -> Workload:
+CNN = {"factory": "cnn", "arguments": {"width": 4, "hidden": 8}}
+
+
+def tiny_workload(*, hidden: tuple[int, ...] = (16,), model: dict[str, Any] | None = None, **training: Any) -> Workload:
     """A perceptron with dropout; 100 rows in batches of 32 make 4 steps per epoch, the last one short."""
     settings = {"epochs": 3, "batch_size": 32, "lr": 0.01, "seed": 5, **training}
-    model = {"factory": "mlp", "arguments": {"hidden": list(hidden), "dropout": 0.2}}
-    return workload("digits", training=settings, model=model)
+    perceptron = {"factory": "mlp", "arguments": {"hidden": list(hidden), "dropout": 0.2}}
+    return workload("digits", training=settings, model=model or perceptron)
 
 
 def train_request(dataset: DatasetRef, *, attempt: int = 1, order: Workload | None = None, **fields: Any) -> JobRequest:

@@ -27,7 +27,7 @@ def test_each_epoch_sees_each_row_once(rows: int, batch_size: int) -> None:
     seen = batches(data, 3 * data.steps_per_epoch)
     for epoch in range(3):
         part = seen[epoch * data.steps_per_epoch : (epoch + 1) * data.steps_per_epoch]
-        assert sorted(sum(part, [])) == list(range(rows))
+        assert sorted(row for batch in part for row in batch) == list(range(rows))
         assert all(len(batch) == batch_size for batch in part[:-1])
 
 

@@ -21,7 +21,7 @@ def test_cnn_of_the_digits_has_a_size_that_quantization_can_shrink() -> None:
 
 
 def test_flattened_map_stays_small_for_large_images() -> None:
-    hidden = [m for m in small_cnn.build((3, 224, 224), 10).modules() if isinstance(m, nn.Linear)][0]
+    hidden = next(m for m in small_cnn.build((3, 224, 224), 10).modules() if isinstance(m, nn.Linear))
     assert hidden.in_features <= 4 * 32 * 7 * 7
 
 

@@ -1,0 +1,119 @@
+"""The train job as the agent runs it: real processes under torchrun, disturbed in every way it must survive."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from include.config.job_messages import TrainResult
+from include.config.settings import Settings
+from include.core.contracts.dataset import DatasetRef
+from include.core.store import ObjectStore
+from tests.support.training import RunningJob, tiny_workload, train_request, write_dataset
+
+pytestmark = pytest.mark.integration
+
+EPOCHS, ROWS = 10, {"train": 650, "validation": 40, "test": 40}
+# 21 steps per epoch, the last one short; wide layers make a step long enough to be disturbed.
+TOTAL, STEPS_PER_EPOCH = 210, 21
+ORDER = tiny_workload(hidden=(512, 512), epochs=EPOCHS, lr=0.001)
+
+Start = Callable[..., RunningJob]
+
+
+@pytest.fixture
+def start(tmp_path: Path, settings_for: Callable[..., Settings]) -> Start:
+    """``start(store, dataset, attempt)``: start one attempt with an empty scratch folder of its own."""
+
+    def run(store: ObjectStore, dataset: DatasetRef, attempt: int = 1, **fields: Any) -> RunningJob:
+        request = train_request(dataset, attempt=attempt, **{"order": ORDER, **fields})
+        job_dir = tmp_path / f"job-{attempt}"
+        return RunningJob(request, store=store, settings=settings_for(store), job_dir=job_dir)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> TrainResult:
+    """Result of the same training without a disturbance, on files."""
+    folder = tmp_path_factory.mktemp("straight")
+    store = ObjectStore(f"file://{folder / 'store'}")
+    request = train_request(write_dataset(store, rows=ROWS), order=ORDER)
+    job = RunningJob(request, store=store, settings=Settings(store=store.url), job_dir=folder / "job")
+    assert job.wait() == 0, job.log()
+    assert job.document("outcome") == {"status": "done"}
+    assert job.document("steps")["last_executed_step"] == TOTAL
+    return TrainResult.model_validate(job.document("result"))
+
+
+def finish(job: RunningJob, straight: TrainResult, *, resumed_step: int) -> None:
+    """Wait for the last attempt and compare it with the undisturbed training."""
+    assert job.wait() == 0, job.log()
+    result = TrainResult.model_validate(job.document("result"))
+    assert result.resumed_step == resumed_step
+    assert result.weights_digest == straight.weights_digest
+    assert result.metrics == straight.metrics
+
+
+def test_notice_costs_no_step_and_the_weights_are_those_of_the_undisturbed_training(
+    file_store: ObjectStore, start: Start, straight: TrainResult
+) -> None:
+    dataset = write_dataset(file_store, rows=ROWS)
+    job = start(file_store, dataset)
+    job.wait_for_step(50)
+    (job.job_dir / "notice.json").write_text('{"action": "terminate"}')
+    assert job.wait() == 75, job.log()
+    outcome, account = job.document("outcome"), job.document("steps")
+    assert outcome["status"] == "preempted"
+    assert job.document("result") is None
+    assert account["last_executed_step"] == account["committed_step"] == outcome["step"] < TOTAL
+    assert f"step {outcome['step']} executed" in job.log()
+    finish(start(file_store, dataset, attempt=2), straight, resumed_step=outcome["step"])
+
+
+def test_kill_of_the_worker_then_sigterm_to_the_job_on_s3(
+    s3_store: ObjectStore, start: Start, straight: TrainResult
+) -> None:
+    dataset = write_dataset(s3_store, rows=ROWS)
+    killed = start(s3_store, dataset)
+    killed.wait_for_step(STEPS_PER_EPOCH + 10)
+    os.kill(killed.worker_pid(), signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL, killed.log()
+    account = killed.document("steps")
+    assert account["exact"] is True
+    assert killed.document("outcome") is None
+    # The last commit was at the end of an epoch, the kill in the middle of one.
+    assert account["committed_step"] % STEPS_PER_EPOCH == 0
+    assert STEPS_PER_EPOCH <= account["committed_step"] < account["last_executed_step"]
+
+    told = start(s3_store, dataset, attempt=2)
+    told.wait_for_step(account["committed_step"] + 30)
+    told.process.send_signal(signal.SIGTERM)
+    assert told.wait() == 75, told.log()
+    assert told.document("steps")["resumed_step"] == account["committed_step"]
+    finish(start(s3_store, dataset, attempt=3), straight, resumed_step=told.document("outcome")["step"])
+
+
+def test_nothing_outlives_a_killed_job(file_store: ObjectStore, start: Start) -> None:
+    job = start(file_store, write_dataset(file_store, rows=ROWS))
+    job.wait_for_step(5)
+    family = psutil.Process(job.process.pid).children(recursive=True)
+    assert job.worker_pid() in {process.pid for process in family}
+    job.process.kill()
+    job.wait()
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_what_only_a_person_can_mend_is_bad_input(file_store: ObjectStore, start: Start) -> None:
+    job = start(file_store, write_dataset(file_store), order=tiny_workload(model={"factory": "cnn"}))
+    assert job.wait() == 64, job.log()
+    assert job.document("outcome")["status"] == "bad_input"
+    assert "the CNN needs images" in job.document("outcome")["error"]
+    assert "Traceback" not in job.log()
