@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from include.core.errors import DataError
-from include.data.columns import ROW_ID
-from include.data.quality import CLASSES, Check
+from include.data.quality import INDEX, Check
 
 _LISTED = 100
 _SITE = "docs"
@@ -134,7 +133,7 @@ def _validate(context: Any, *, name: str, frame: Any, checks: list[Check]) -> li
         actions=[gx.checkpoint.UpdateDataDocsAction(name="docs", site_names=[_SITE])],
         result_format={
             "result_format": "COMPLETE",
-            "unexpected_index_column_names": ["class" if name == CLASSES else ROW_ID],
+            "unexpected_index_column_names": list(INDEX[name]),
             "return_unexpected_index_query": False,
         },
     )

@@ -1,22 +1,29 @@
 """What must hold of prepared rows: the checks that always apply and the ones a workload file adds.
 
-A check is plain data here; `include.data.expectations` runs it with Great Expectations. There are three tables:
-``rows`` (the prepared rows of all splits with their split), ``identity`` (for each row, how often it repeats and in how
-many splits its inputs occur) and ``classes`` (one row per class with its share).
+A check is plain data here; `include.data.expectations` runs it with Great Expectations. There are four tables:
+
+- ``rows``: the prepared rows of all splits with their split
+- ``columns``: one row per input column with its type, nulls and infinite values
+- ``identity``: for each row, how often it repeats and in how many splits its inputs occur
+- ``classes``: one row per class with its share
+
+The number of automatic checks does not grow with the number of columns: with one set per column, Great Expectations
+needs seconds for a table of pixels and minutes for a wide one.
 """
 
 from __future__ import annotations
 
-import sys
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from include.config.data_section import DataSection
-from include.core.contracts.dataset import SPLITS, DatasetManifest
+from include.core.contracts.dataset import SPLITS, DatasetManifest, Feature
 from include.core.errors import DataError
 from include.core.store import ObjectStore
 from include.data.columns import ROW_ID
@@ -24,8 +31,16 @@ from include.data.encoding import read_shard
 from include.data.split import row_hashes
 
 SPLIT = "split"
-ROWS, IDENTITY, CLASSES = "rows", "identity", "classes"
+ROWS, COLUMNS, IDENTITY, CLASSES = "rows", "columns", "identity", "classes"
+# Columns that name a row of each table in failures.
+INDEX = {
+    ROWS: (ROW_ID,),
+    COLUMNS: ("column", "first_null_rows", "first_infinite_rows"),
+    IDENTITY: (ROW_ID, SPLIT),
+    CLASSES: ("class", "rows"),
+}
 PIXEL_COUNT = "pixel_count"
+_FIRST_ROWS = 5
 _COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list", "column_set")
 # A row condition is code that pandas would evaluate; a workload file holds data only.
 _REFUSED_ARGUMENTS = ("row_condition", "condition_parser")
@@ -36,7 +51,7 @@ class Check:
     """One expectation.
 
     Attributes:
-        table: ``rows``, ``identity`` or ``classes``.
+        table: ``rows``, ``columns``, ``identity`` or ``classes``.
         type: Great Expectations type, in snake case.
         arguments: Its arguments.
         setting: Key path of the workload that governs it.
@@ -84,8 +99,34 @@ def _splits_of_inputs(hashes: npt.NDArray[np.uint64], splits: list[str]) -> npt.
     return present.sum(axis=1)[group].astype(np.int64)
 
 
+def _column_facts(frame: Any, feature: Feature) -> dict[str, Any]:  # noqa: ANN401 - a pandas frame
+    """One row of the ``columns`` table."""
+    values = frame[feature.name]
+    null = values.isna().to_numpy()
+    numeric = feature.kind == "numeric" and values.dtype.kind == "f"
+    infinite = np.isinf(values.to_numpy()) if numeric else np.zeros(len(values), dtype=bool)
+    ids = frame[ROW_ID].to_numpy()
+    return {
+        "column": feature.name,
+        "type": str(values.dtype),
+        "expected_type": "float64" if feature.kind == "numeric" else "str",
+        "null_share": float(null.mean()),
+        "first_null_rows": ", ".join(ids[null][:_FIRST_ROWS]),
+        "infinite_values": int(infinite.sum()),
+        "first_infinite_rows": ", ".join(ids[infinite][:_FIRST_ROWS]),
+    }
+
+
+def _plain_frame(rows: pa.Table, pixels: list[str]) -> Any:  # noqa: ANN401 - a pandas frame
+    """The rows without list columns: lists have no order and no hash, what can be wrong with them is their length."""
+    frame = rows.drop_columns(pixels).to_pandas()
+    for name in pixels:
+        frame[PIXEL_COUNT] = pc.list_value_length(rows[name]).to_pandas()
+    return frame
+
+
 def quality_tables(rows: pa.Table, manifest: DatasetManifest) -> dict[str, Any]:
-    """The three tables as pandas frames.
+    """The four tables as pandas frames.
 
     Args:
         rows: What `read_rows` returned.
@@ -94,82 +135,38 @@ def quality_tables(rows: pa.Table, manifest: DatasetManifest) -> dict[str, Any]:
     import pandas as pd
 
     names = [feature.name for feature in manifest.features]
+    plain = [feature for feature in manifest.features if feature.kind != "pixels"]
     splits = rows[SPLIT].to_pylist()
-    identity = pd.DataFrame(
-        {
-            ROW_ID: rows[ROW_ID].to_pylist(),
-            SPLIT: splits,
-            "repeats": _repeats(row_hashes(rows, [*names, manifest.label])),
-            "splits_with_these_inputs": _splits_of_inputs(row_hashes(rows, names), splits),
-        }
-    )
-    pixels = [feature.name for feature in manifest.features if feature.kind == "pixels"]
-    plain = rows.drop_columns(pixels).to_pandas()
-    if pixels:
-        # Lists have no order and no hash; what can be wrong with them is their length.
-        plain[PIXEL_COUNT] = pa.compute.list_value_length(rows[pixels[0]]).to_pandas()
-    counts = plain[manifest.label].value_counts()
-    classes = pd.DataFrame({"class": counts.index.astype(str), "rows": counts.to_numpy()})
-    classes["share"] = classes["rows"] / max(1, len(plain))
-    return {ROWS: plain, IDENTITY: identity, CLASSES: classes}
-
-
-def _column_checks(manifest: DatasetManifest, data: DataSection) -> list[Check]:
-    checks = []
-    for feature in manifest.features:
-        name = feature.name
-        if feature.kind == "pixels":
-            continue
-        kind = "float64" if feature.kind == "numeric" else "str"
-        checks += [
-            Check(
-                table=ROWS,
-                type="expect_column_values_to_be_of_type",
-                arguments={"column": name, "type_": kind},
-                setting="data.source",
-                why="schema",
-            ),
-            Check(
-                table=ROWS,
-                type="expect_column_values_to_not_be_null",
-                arguments={"column": name, "mostly": 1 - data.max_null_share},
-                setting="data.max_null_share",
-                why="nulls",
-            ),
-        ]
-        if feature.kind == "numeric":
-            limit = sys.float_info.max
-            checks.append(
-                Check(
-                    table=ROWS,
-                    type="expect_column_values_to_be_between",
-                    arguments={"column": name, "min_value": -limit, "max_value": limit},
-                    setting="data.source",
-                    why="finite numbers",
-                )
-            )
-    return checks
+    frame = _plain_frame(rows, [f.name for f in manifest.features if f.kind == "pixels"])
+    identity = {
+        ROW_ID: rows[ROW_ID].to_pylist(),
+        SPLIT: splits,
+        "repeats": _repeats(row_hashes(rows, [*names, manifest.label])),
+        "splits_with_these_inputs": _splits_of_inputs(row_hashes(rows, names), splits),
+    }
+    counts = frame[manifest.label].value_counts()
+    classes = {"class": counts.index.astype(str), "rows": counts.to_numpy(), "share": counts.to_numpy() / len(frame)}
+    tables = {ROWS: frame, IDENTITY: pd.DataFrame(identity), CLASSES: pd.DataFrame(classes)}
+    if plain:
+        tables[COLUMNS] = pd.DataFrame([_column_facts(frame, feature) for feature in plain])
+    return tables
 
 
 def automatic_checks(manifest: DatasetManifest, data: DataSection) -> list[Check]:
     """The checks that apply to every dataset: schema, nulls, ranges, labels, balance, duplicates, leakage."""
     plain = [f.name for f in manifest.features if f.kind != "pixels"]
-    pixels = [PIXEL_COUNT] if len(plain) < len(manifest.features) else []
-    columns = [ROW_ID, *plain, manifest.label, SPLIT, *pixels]
+    has_pixels = len(plain) < len(manifest.features)
+    columns = [ROW_ID, *plain, manifest.label, SPLIT, *([PIXEL_COUNT] if has_pixels else [])]
 
     def check(table: str, kind: str, setting: str, why: str, **arguments: Any) -> Check:  # noqa: ANN401 - GX's own
-        return Check(table=table, type=kind, arguments=arguments, setting=setting, why=why)
+        return Check(table=table, type=f"expect_{kind}", arguments=arguments, setting=setting, why=why)
 
-    between, in_set, not_null = (
-        "expect_column_values_to_be_between",
-        "expect_column_values_to_be_in_set",
-        "expect_column_values_to_not_be_null",
-    )
+    between, in_set = "column_values_to_be_between", "column_values_to_be_in_set"
+    label = {"column": manifest.label}
     checks = [
-        check(ROWS, "expect_table_columns_to_match_set", "data.source", "schema", column_set=columns, exact_match=True),
-        *_column_checks(manifest, data),
-        check(ROWS, not_null, "data.label", "labels", column=manifest.label),
-        check(ROWS, in_set, "data.label", "labels", column=manifest.label, value_set=list(manifest.classes)),
+        check(ROWS, "table_columns_to_match_set", "data.source", "schema", column_set=columns, exact_match=True),
+        check(ROWS, "column_values_to_not_be_null", "data.label", "labels", **label),
+        check(ROWS, in_set, "data.label", "labels", **label, value_set=list(manifest.classes)),
         check(CLASSES, between, "data.min_class_share", "balance", column="share", min_value=data.min_class_share),
         check(
             IDENTITY, between, "data.max_duplicate_share", "duplicates",
@@ -177,8 +174,19 @@ def automatic_checks(manifest: DatasetManifest, data: DataSection) -> list[Check
         ),
         check(IDENTITY, between, "data.split", "leakage", column="splits_with_these_inputs", max_value=1),
     ]  # fmt: skip
-    if pixels:
-        length = int(np.prod(manifest.input_shape))
+    if plain:
+        checks += [
+            check(
+                COLUMNS, "column_pair_values_to_be_equal", "data.source", "schema",
+                column_A="type", column_B="expected_type",
+            ),
+            check(
+                COLUMNS, between, "data.max_null_share", "nulls", column="null_share", max_value=data.max_null_share
+            ),
+            check(COLUMNS, between, "data.source", "finite numbers", column="infinite_values", max_value=0),
+        ]  # fmt: skip
+    if has_pixels:
+        length = math.prod(manifest.input_shape)
         checks.append(check(ROWS, in_set, "data.source", "schema", column=PIXEL_COUNT, value_set=[length]))
     return checks
 

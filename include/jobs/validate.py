@@ -8,31 +8,40 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from include.config.job_messages import ValidateResult
 from include.core.errors import DataError, UserError
 from include.core.store import ObjectStore
-from include.data.columns import ROW_ID
 from include.data.expectations import CheckResult, run_checks
 from include.data.manifest import read_manifest
-from include.data.quality import ROWS, automatic_checks, quality_tables, read_rows, workload_checks
+from include.data.quality import (
+    CLASSES,
+    COLUMNS,
+    IDENTITY,
+    INDEX,
+    ROWS,
+    automatic_checks,
+    quality_tables,
+    read_rows,
+    workload_checks,
+)
 from include.jobs.context import JobContext
 
 _SHOWN_FAILURES = 5
 _SHOWN_ROWS = 5
 _SHOWN_VALUE = 60
+_COUNTED = {ROWS: "rows", IDENTITY: "rows", COLUMNS: "columns", CLASSES: "classes"}
 
 _log = logging.getLogger("plimsoll.job.validate")
 
 
-def _examples(result: dict[str, Any]) -> str:
-    """First offending rows with their values."""
+def _examples(item: CheckResult) -> str:
+    """First offending rows: what names them, and their values."""
     shown = []
-    for entry in result.get("unexpected_index_list", result.get("partial_unexpected_index_list", []))[:_SHOWN_ROWS]:
-        key = ROW_ID if ROW_ID in entry else "class"
-        values = ", ".join(str(value)[:_SHOWN_VALUE] for name, value in entry.items() if name != key)
-        shown.append(f"{key} {entry.get(key)} = {values}")
+    names = INDEX[item.check.table]
+    for entry in item.result.get("unexpected_index_list", [])[:_SHOWN_ROWS]:
+        ordered = {name: entry[name] for name in (*names, *entry) if str(entry.get(name, ""))}
+        shown.append(" ".join(f"{name}={str(value)[:_SHOWN_VALUE]}" for name, value in ordered.items()))
     return "; ".join(shown)
 
 
@@ -44,11 +53,11 @@ def describe_failure(item: CheckResult) -> str:
     if item.error:
         return f"{text}: {item.error[:300]} [{item.check.setting}]"
     if "unexpected_count" in result:
-        text += f": {result['unexpected_count']} of {result.get('element_count')} rows"
+        text += f": {result['unexpected_count']} of {result.get('element_count')} {_COUNTED[item.check.table]}"
     elif "observed_value" in result:
         text += f": observed {str(result['observed_value'])[:200]}"
     limits = {k: v for k, v in arguments.items() if k not in {"column", "column_set"}}
-    examples = _examples(result)
+    examples = _examples(item)
     return text + (f" ({examples})" if examples else "") + f", expected {str(limits)[:120]} [{item.check.setting}]"
 
 

@@ -1,0 +1,74 @@
+"""Image trees to pixels in C x H x W order."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from include.core.errors import DataError
+from include.data.images import read_images
+from include.data.location import RawFile, uri_files
+from tests.support.tables import picture, write_pictures
+
+
+def test_pixels_stand_in_channel_height_width_order() -> None:
+    wide = Image.new("RGB", (3, 2))
+    wide.putpixel((2, 1), (10, 20, 30))
+    out = io.BytesIO()
+    wide.save(out, "PNG")
+    table, names, shape, others = read_images((RawFile(name="a/x.png", data=out.getvalue()),), label="kind", side=None)
+    pixels = np.array(table["pixels"][0].as_py()).reshape(shape)
+    assert (names, shape, others) == (["a/x.png"], (3, 2, 3), 0)
+    assert pixels[:, 1, 2].tolist() == [10, 20, 30]
+    assert pixels.sum() == 60
+
+
+def test_grey_images_have_one_channel_and_folders_are_labels(tmp_path) -> None:
+    files = uri_files(str(write_pictures(tmp_path / "tree", per_class=2, mode="L")), roots=(tmp_path,))
+    table, _, shape, _ = read_images(files, label="animal", side=None)
+    assert shape == (1, 6, 6)
+    assert table["animal"].to_pylist() == ["cat", "cat", "dog", "dog"]
+
+
+def test_one_colour_image_makes_all_three_channels() -> None:
+    files = (
+        RawFile(name="a/1.png", data=picture(1, mode="L")),
+        RawFile(name="a/2.png", data=picture(2, mode="RGB")),
+    )
+    assert read_images(files, label="k", side=None)[2] == (3, 6, 6)
+
+
+def test_images_that_cannot_be_decoded_are_all_named() -> None:
+    good = picture(1)
+    files = (
+        RawFile(name="a/good.png", data=good),
+        RawFile(name="a/cut.png", data=good[: len(good) // 2]),
+        RawFile(name="b/text.jpg", data=b"hello"),
+    )
+    with pytest.raises(DataError, match="2 of 3") as caught:
+        read_images(files, label="k", side=None)
+    assert "a/cut.png" in str(caught.value)
+    assert "b/text.jpg" in str(caught.value)
+    assert "good.png" not in str(caught.value)
+
+
+def test_different_sizes_need_a_side_and_are_scaled_with_it() -> None:
+    files = (
+        RawFile(name="a/1.png", data=picture(1, side=6)),
+        RawFile(name="a/2.png", data=picture(2, side=8)),
+    )
+    with pytest.raises(DataError, match="image_size") as caught:
+        read_images(files, label="k", side=None)
+    assert "a/1.png is 6 x 6; a/2.png is 8 x 8" in str(caught.value)
+    assert read_images(files, label="k", side=5)[2] == (3, 5, 5)
+
+
+def test_other_files_are_counted_and_a_folder_without_images_is_refused() -> None:
+    readme = RawFile(name="README.md", data=b"about")
+    *_, others = read_images((RawFile(name="a/1.png", data=picture(1)), readme), label="k", side=None)
+    assert others == 1
+    with pytest.raises(DataError, match=r"no images.*README\.md"):
+        read_images((readme,), label="k", side=None)
