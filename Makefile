@@ -38,7 +38,11 @@ lint: setup-tests  ## linters and types alone
 	@$(VENV)/python -m stack.checks lint
 
 bench: setup-tests  ## one benchmark: BENCH=dag_parse
-	@$(VENV)/python -m stack.bench "$(BENCH)"
+	@if [ -n "$(BENCH)" ] && [ -f "tests/benchmarks/$(BENCH).py" ]; then \
+		PYTHONPATH=.:plugins $(VENV)/python "tests/benchmarks/$(BENCH).py"; \
+	else \
+		echo "Usage: make bench BENCH=<name>, one of:" $$(ls tests/benchmarks 2>/dev/null | sed -n 's/\.py$$//p'); exit 64; \
+	fi
 
 docs: setup-tests  ## write the generated pages of docs/reference again
 	@$(VENV)/python -m stack.reference
