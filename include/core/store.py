@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -41,17 +42,27 @@ class ObjectStore:
     Args:
         url: ``file:///abs/path``, ``s3://bucket/prefix``, ``gs://...`` or ``az://...``. Credentials and endpoints come
             from the process environment (``AWS_*``), never from the URL.
+        patience_s: About how long one call may take before it fails, for callers with small objects that must not be
+            held up; None leaves it to obstore, which tries for minutes. Files do not wait.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, patience_s: float | None = None) -> None:
         self.url = url.rstrip("/")
+        self._patience_s = patience_s
 
     @cached_property
     def _backend(self) -> Any:  # noqa: ANN401 - obstore's store union
         # Built on first use: a store object made before a fork must not have been used before it.
         if self.url.startswith("file://"):
             return LocalStore(self.url.removeprefix("file://"), mkdir=True)
-        return from_url(self.url, client_options={"allow_http": True})
+        if self._patience_s is None:
+            return from_url(self.url, client_options={"allow_http": True})
+        limit = timedelta(seconds=self._patience_s)
+        return from_url(
+            self.url,
+            client_options={"allow_http": True, "timeout": limit, "connect_timeout": limit},
+            retry_config={"max_retries": 3, "retry_timeout": limit},
+        )
 
     def uri(self, key: str) -> str:
         """Absolute URI of a key."""
@@ -106,6 +117,14 @@ class ObjectStore:
         for batch in obstore.list(self._backend, prefix or None):
             for meta in batch:
                 yield str(meta["path"]), int(meta["size"])
+
+    def copy(self, key: str, to: str) -> None:
+        """Copy an object inside the store, without moving its bytes through this process.
+
+        Raises:
+            FileNotFoundError: There is no such object.
+        """
+        obstore.copy(self._backend, check_key(key), check_key(to))
 
     def delete(self, key: str) -> None:
         """Remove one object; it is no error when it is already gone."""

@@ -1,0 +1,1 @@
+"""Clean-up of the object store: inventory, plan (pure), limits, apply."""
