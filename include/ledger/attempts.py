@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 from include.core.errors import GroupClosedError
 from include.ledger.book import Book
 from include.ledger.records import INTERRUPTIONS, Attempt
-from include.ledger.schema import events, groups
+from include.ledger.schema import events, groups, is_kind
 
 
 class AttemptBook(Book):
@@ -85,7 +85,7 @@ class AttemptBook(Book):
     def preemptions(self, *, dag_id: str, run_id: str, job: str) -> int:
         """How often the job lost its capacity: attempts that ended preempted, lost or by a signal."""
         query = select(func.count()).where(
-            events.c.kind == "attempt_ended",
+            is_kind("attempt_ended"),
             events.c.dag_id == dag_id,
             events.c.run_id == run_id,
             events.c.job == job,
@@ -98,7 +98,7 @@ class AttemptBook(Book):
 def _select(*conditions: ColumnElement[bool]) -> Select[Any]:
     end = events.alias("end_of_attempt")
     same = and_(
-        end.c.kind == "attempt_ended",
+        is_kind("attempt_ended", table=end),
         *(end.c[name] == events.c[name] for name in ("dag_id", "run_id", "job", "attempt")),
     )
     columns = (
@@ -111,7 +111,7 @@ def _select(*conditions: ColumnElement[bool]) -> Select[Any]:
         end.c.body.label("end_details"),
     )
     joined = events.outerjoin(end, same)
-    return select(*columns).select_from(joined).where(events.c.kind == "attempt", *conditions).order_by(events.c.id)
+    return select(*columns).select_from(joined).where(is_kind("attempt"), *conditions).order_by(events.c.id)
 
 
 def _attempts(*, dag_id: str, run_id: str) -> Select[Any]:
@@ -123,5 +123,6 @@ def _read(conn: Connection, query: Select[Any]) -> tuple[Attempt, ...]:
 
 
 def _last(conn: Connection, *, dag_id: str, run_id: str, job: str) -> Attempt | None:
-    found = _read(conn, _attempts(dag_id=dag_id, run_id=run_id).where(events.c.job == job))
-    return max(found, key=lambda attempt: attempt.number, default=None)
+    query = _attempts(dag_id=dag_id, run_id=run_id).where(events.c.job == job)
+    found = _read(conn, query.order_by(None).order_by(events.c.attempt.desc()).limit(1))
+    return found[0] if found else None

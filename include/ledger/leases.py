@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, exists, func, insert, or_, select, update
 
+from include.core.clock import iso
 from include.core.errors import BudgetExceededError, GroupClosedError
 from include.core.ids import lease_id as make_lease_id
 from include.ledger.book import Book
 from include.ledger.chargebook import spent_usd
 from include.ledger.records import Intent, IntentLimits, LeaseRecord, OpenLease
-from include.ledger.schema import events, groups
+from include.ledger.schema import events, groups, is_kind
 
 _PAID_GROUPS = ("train-", "work-")
 
@@ -120,7 +122,7 @@ class LeaseBook(Book):
 
     def leases(self, group_id: str) -> tuple[str, ...]:
         """All leases the group ever had, oldest first."""
-        query = select(events.c.lease_id).where(events.c.kind == "intent", events.c.group_id == group_id)
+        query = select(events.c.lease_id).where(is_kind("intent"), events.c.group_id == group_id)
         with self._transaction() as conn:
             return tuple(conn.scalars(query.order_by(events.c.generation)))
 
@@ -136,35 +138,40 @@ class LeaseBook(Book):
         with self._transaction() as conn:
             return tuple(OpenLease(**row) for row in conn.execute(query).mappings())
 
+    def ended_leases(self, *, before: datetime) -> tuple[str, ...]:
+        """Leases whose end was recorded before that time, oldest first: their control files serve nobody any more."""
+        query = select(events.c.lease_id).where(is_kind("ended"), events.c.at < iso(before)).order_by(events.c.id)
+        with self._transaction() as conn:
+            return tuple(conn.scalars(query))
+
     def launch_details(self, lease_id: str) -> dict[str, Any] | None:
         """What was recorded at the launch, None for a lease that was not launched."""
-        query = select(events.c.body).where(events.c.kind == "launched", events.c.lease_id == lease_id)
+        query = select(events.c.body).where(is_kind("launched"), events.c.lease_id == lease_id)
         with self._transaction() as conn:
             return conn.scalar(query)
 
     def lease_record(self, lease_id: str) -> LeaseRecord | None:
         """Who owns a lease and when it lived, None for a lease without an intent."""
+        query = select(events).where(events.c.lease_id == lease_id, events.c.kind.in_(("intent", "launched", "ended")))
         with self._transaction() as conn:
-            names = _names_of(conn, lease_id)
-            if names is None:
-                return None
-            query = select(events.c.kind, events.c.at, events.c.body, events.c.group_id).where(events.c.lease_id == lease_id)
-            rows = {row.kind: row for row in conn.execute(query.where(events.c.kind.in_(("intent", "launched", "ended"))))}
-        launched, ended = rows.get("launched"), rows.get("ended")
+            rows = {row.kind: row for row in conn.execute(query)}
+        intent, launched, ended = (rows.get(kind) for kind in ("intent", "launched", "ended"))
+        if intent is None:
+            return None
         return LeaseRecord(
             lease_id=lease_id,
-            group_id=rows["intent"].group_id,
-            dag_id=names["dag_id"],
-            run_id=names["run_id"],
+            group_id=intent.group_id,
+            dag_id=intent.dag_id,
+            run_id=intent.run_id,
             launched_at=launched.at if launched else None,
             ended_at=ended.at if ended else None,
-            details=dict(launched.body) if launched else {},
+            details=launched.body if launched else {},
         )
 
 
 def _is_open_intent() -> ColumnElement[bool]:
     end = events.alias("end_of_lease")
-    return and_(events.c.kind == "intent", ~exists().where(end.c.kind == "ended", end.c.lease_id == events.c.lease_id))
+    return and_(is_kind("intent"), ~exists().where(is_kind("ended", table=end), end.c.lease_id == events.c.lease_id))
 
 
 def _open_lease(conn: Connection, group_id: str) -> str | None:
@@ -172,12 +179,12 @@ def _open_lease(conn: Connection, group_id: str) -> str | None:
 
 
 def _has(conn: Connection, kind: str, lease_id: str) -> bool:
-    return conn.scalar(select(events.c.id).where(events.c.kind == kind, events.c.lease_id == lease_id)) is not None
+    return conn.scalar(select(events.c.id).where(is_kind(kind), events.c.lease_id == lease_id)) is not None
 
 
 def _names_of(conn: Connection, lease_id: str) -> dict[str, Any] | None:
     columns = (events.c.dag_id, events.c.run_id, events.c.generation)
-    row = conn.execute(select(*columns).where(events.c.kind == "intent", events.c.lease_id == lease_id)).mappings()
+    row = conn.execute(select(*columns).where(is_kind("intent"), events.c.lease_id == lease_id)).mappings()
     found = row.first()
     return None if found is None else dict(found)
 

@@ -14,14 +14,17 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Dialect,
     Float,
+    FromClause,
     Index,
     Integer,
     MetaData,
     Table,
     Text,
     TypeDecorator,
+    literal_column,
     text,
 )
 
@@ -72,6 +75,11 @@ events = Table(
 )
 
 
+def is_kind(kind: str, *, table: FromClause = events) -> ColumnElement[bool]:
+    """``kind = '...'`` spelt out: SQLite uses a partial index only where the condition is a literal."""
+    return table.c.kind == literal_column(f"'{kind}'")
+
+
 def _unique(name: str, *columns: str, kind: str) -> Index:
     where = text(f"kind = '{kind}'")
     return Index(name, *(events.c[c] for c in columns), unique=True, sqlite_where=where, postgresql_where=where)
@@ -84,6 +92,7 @@ _unique("uq_attempt", "dag_id", "run_id", "job", "attempt", kind="attempt")
 _unique("uq_attempt_ended", "dag_id", "run_id", "job", "attempt", kind="attempt_ended")
 Index("ix_events_run", events.c.dag_id, events.c.run_id, events.c.kind)
 Index("ix_events_group", events.c.group_id, events.c.kind)
+Index("ix_events_lease", events.c.lease_id, events.c.kind)
 
 charges = Table(
     "charges",

@@ -33,6 +33,10 @@ def _as_server_user():
     return ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
 
 
+def _quietly(folder, command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder)
+
+
 @pytest.fixture(scope="session")
 def postgres_socket():
     """Folder of the Unix socket of a server that this session started; it listens on no port."""
@@ -41,15 +45,14 @@ def postgres_socket():
     if user:
         shutil.chown(root, "postgres")
     options = f"-k {root} -c listen_addresses='' -c fsync=off"
-    quiet = {"check": True, "stdout": subprocess.DEVNULL, "cwd": root}
     try:
-        subprocess.run([*user, binaries / "initdb", "-D", root / "data", "-U", "postgres", "-A", "trust"], **quiet)
+        _quietly(root, [*user, binaries / "initdb", "-D", root / "data", "-U", "postgres", "-A", "trust"])
         control = [*user, binaries / "pg_ctl", "-D", root / "data", "-w"]
-        subprocess.run([*control, "-o", options, "-l", root / "server.log", "start"], **quiet)
+        _quietly(root, [*control, "-o", options, "-l", root / "server.log", "start"])
         try:
             yield root
         finally:
-            subprocess.run([*control, "-m", "fast", "stop"], **quiet)
+            _quietly(root, [*control, "-m", "fast", "stop"])
     finally:
         shutil.rmtree(root)
 

@@ -1,3 +1,4 @@
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -131,8 +132,8 @@ def test_the_budget_counts_what_is_spent_promised_and_asked_for(ledger, run, gro
 
 def test_an_exceeded_budget_does_not_reopen_the_group(ledger, run, group):
     ledger.close(group, **run)
+    limits = IntentLimits(budget_usd=Decimal(1), commit_usd=Decimal(2))
     with pytest.raises(BudgetExceededError):
-        limits = IntentLimits(budget_usd=Decimal(1), commit_usd=Decimal(2))
         ledger.intent(group_id=group, reopen=True, limits=limits, **run)
     assert ledger.is_closed(group)
     assert kinds(ledger) == ["closed"]
@@ -158,3 +159,13 @@ def test_the_record_of_a_lease_tells_its_life(ledger, clock, run, group):
     over = ledger.lease_record(lease)
     assert (over.launched_at[17:19], over.ended_at[17:19], over.details) == ("01", "02", {"usd_per_h": None})
     assert ledger.lease_record("train-nobody-g1") is None
+
+
+def test_leases_that_ended_long_ago_are_found_by_their_end(ledger, clock, run, group):
+    for generation in (1, 2):
+        ledger.intent(group_id=group, **run)
+        ledger.ended(group_id=group, lease_id=f"{group}-g{generation}", reason="released")
+        clock.sleep(100)
+    ledger.intent(group_id=group, **run)
+    assert ledger.ended_leases(before=clock.now() - timedelta(seconds=150)) == (f"{group}-g1",)
+    assert ledger.ended_leases(before=clock.now()) == (f"{group}-g1", f"{group}-g2")

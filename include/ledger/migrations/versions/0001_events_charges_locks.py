@@ -68,6 +68,7 @@ def _events() -> None:
     _unique("uq_attempt_ended", ["dag_id", "run_id", "job", "attempt"], kind="attempt_ended")
     op.create_index("ix_events_run", "events", ["dag_id", "run_id", "kind"])
     op.create_index("ix_events_group", "events", ["group_id", "kind"])
+    op.create_index("ix_events_lease", "events", ["lease_id", "kind"])
 
 
 def _unique(name: str, columns: list[str], *, kind: str) -> None:
