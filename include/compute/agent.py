@@ -38,6 +38,8 @@ _log = logging.getLogger("plimsoll.agent")
 JOB_COMMAND = (sys.executable, "-m", "include.jobs")
 # What EC2 gives; the drill gives the same.
 DRILL_NOTICE_S = 120.0
+# Every document of an agent is small; a call that takes longer fails, and the job is watched meanwhile.
+STORE_PATIENCE_S = 5.0
 
 
 class Agent:
@@ -240,7 +242,7 @@ def main(
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
     settings = Settings.from_environment()
-    store = ObjectStore(settings.store)
+    store = ObjectStore(settings.store, patience_s=STORE_PATIENCE_S)
     try:
         spec = read_spec(store, options.lease_id)
     except UserError as error:

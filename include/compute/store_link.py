@@ -13,10 +13,14 @@ from include.core.store import ObjectStore
 
 _log = logging.getLogger("plimsoll.agent")
 T = TypeVar("T")
+RETRY_AFTER_S = 2.0
 
 
 class StoreLink:
     """Store calls that answer a default instead of raising; trouble is reported once per outage.
+
+    During an outage only one call every few seconds really goes out, since each may take as long as the store's
+    patience and the agent has a job to watch meanwhile.
 
     Args:
         store: The store.
@@ -27,6 +31,7 @@ class StoreLink:
         self._store = store
         self._clock = clock
         self._silent_since: float | None = None
+        self._next_try = clock.monotonic()
 
     @property
     def silent_s(self) -> float:
@@ -68,9 +73,12 @@ class StoreLink:
         return self._attempt(lambda: self._store.get_json(key), default=None)
 
     def _attempt(self, action: Callable[[], T], *, default: T) -> T:
+        if self._silent_since is not None and self._clock.monotonic() < self._next_try:
+            return default
         try:
             answer = action()
         except (BaseError, OSError) as error:
+            self._next_try = self._clock.monotonic() + RETRY_AFTER_S
             if self._silent_since is None:
                 self._silent_since = self._clock.monotonic()
                 _log.warning("the store does not answer, trying on: %s", error)

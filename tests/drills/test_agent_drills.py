@@ -8,10 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import boto3
 import pytest
+from moto.server import ThreadedMotoServer
 
 from include.compute.imds import InstanceFacts, MetadataEmulator
 from include.compute.imds_client import ENDPOINT_VARIABLE
+from include.compute.process_usage import descendants
 from include.compute.stop_all import stop_all
 from include.config.settings import Settings
 from include.core.contracts.lease import JobPhase, LeaseState
@@ -42,8 +45,7 @@ def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[MetadataEmulator]:
 
 def job_process(bench: Bench, lease: str) -> ProcessIdentity:
     """The job's own process, the agent's only child."""
-    children = open(f"/proc/{bench.agent(lease).pid}/task/{bench.agent(lease).pid}/children").read().split()
-    identity = identify(int(children[0]))
+    identity = identify(next(descendants(bench.agent(lease).pid)))
     assert identity is not None
     return identity
 
@@ -231,3 +233,41 @@ def test_an_unwritable_job_folder_is_the_jobs_end_not_the_agents(bench):
     assert bench.wait_phase(lease, second, JobPhase.EXITED).exit_code == 1
     assert "could not start the job" in bench.log(second)
     assert bench.state(lease) is LeaseState.RUNNING
+
+
+def test_an_agent_that_cannot_reach_its_store_ends_its_job_and_leaves(s3_environment, settings_for, monkeypatch):
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1").create_bucket(Bucket="outage")
+    store = ObjectStore("s3://outage/store")
+    with open_local_bench(store, settings_for(store)) as bench:
+        lease = bench.launch()
+        base = bench.submit(lease, child=True, **LONG)
+        bench.working(lease, base)
+        tree, output = bench.tree(lease), bench.work_folder(lease) / "agent.out"
+        server.stop()
+        eventually(lambda: not alive(tree), within_s=20, what="the agent has given up")
+        assert "left: unreachable" in output.read_text()
+        assert "end compress-1: exit 75" in output.read_text()
+        bench.forget()
+
+
+def test_a_job_sees_the_allowed_environment_and_its_usage_is_counted(bench, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "secret")
+    lease = bench.launch(usd_per_h="3.6", idle_w=10.0, peak_w=40.0, gco2e_per_kwh=400.0)
+    base = bench.submit(lease, spin_s=0.8)
+    bench.wait_phase(lease, base, JobPhase.EXITED)
+    seen = bench.store.get_json(f"{base}/environment.json")
+    assert "AIRFLOW__API_AUTH__JWT_SECRET" not in seen
+    assert seen["PLIMSOLL_STORE"] == bench.store.url
+    beat = bench.beat(base)
+    assert 0.8 <= beat["usage"]["cpu_s"] < 5.0
+    assert float(beat["spend_usd"]) == pytest.approx(0.001 * beat["usage"]["wall_s"], rel=0.01)
+    assert beat["usage"]["energy"]["kwh"] > 0
+    bench.engine.stop(lease, reason="test")
+    whole = bench.lease_beat(lease)
+    assert whole["busy_s"] == pytest.approx(beat["usage"]["wall_s"], abs=0.2)
+    assert whole["usage"]["cpu_s"] > beat["usage"]["cpu_s"]
+    assert float(whole["spend_usd"]) > float(beat["spend_usd"])

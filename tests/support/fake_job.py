@@ -2,13 +2,12 @@
 
 Request keys, all optional: ``base``; ``steps`` and ``step_s`` (progress is written after each step; a notice or SIGTERM
 between steps ends the job with 75); ``deaf`` (takes no notice of either); ``child`` (starts a worker in a session of
-its own that dies with its parent); ``orphan`` (starts a process that outlives it); ``say`` (bytes of output); ``spin_s``
-(CPU seconds to burn); ``exit`` (exit code; 0 also writes ``result.json``); ``hang`` (sleeps for ever after that).
+its own that dies with its parent); ``orphan`` (starts a process that outlives it); ``say`` (a line of output);
+``spin_s`` (CPU seconds to burn); ``exit`` (exit code; 0 also writes ``result.json``).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -29,7 +28,7 @@ terminated: list[int] = []
 def start_others(request: dict[str, Any]) -> None:
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     if request.get("child"):
-        subprocess.Popen(sleeper, start_new_session=True, preexec_fn=die_with_parent)
+        subprocess.Popen(sleeper, start_new_session=True, preexec_fn=die_with_parent)  # noqa: PLW1509 - as torchrun's
     if request.get("orphan"):
         # The middle process ends at once, so nobody in the job is the sleeper's parent.
         subprocess.run(
@@ -59,7 +58,6 @@ def main(kind: str, request_uri: str) -> int:
     request = store.get_json(store.key_of(request_uri))
     signal.signal(signal.SIGTERM, signal.SIG_IGN if request.get("deaf") else lambda *_: terminated.append(1))
     print(f"job {kind} in {JOB_DIR}", flush=True)
-    (JOB_DIR / "environment.json").write_text(json.dumps(dict(os.environ)))
     start_others(request)
     if "say" in request:
         print(request["say"], flush=True)
@@ -68,8 +66,6 @@ def main(kind: str, request_uri: str) -> int:
     if code == 0 and "base" in request:
         store.put_json(f"{request['base']}/environment.json", dict(os.environ))
         store.put_json(f"{request['base']}/result.json", {"kind": kind})
-    if request.get("hang"):
-        time.sleep(600)
     return code
 
 

@@ -15,8 +15,8 @@ from include.core.contracts.lease import LaunchRequest, LeaseState
 from include.core.errors import UserError
 from include.core.process import own_identity
 from include.core.store import ObjectStore
-from tests.support.lease_bench import Bench, open_local_bench
 from tests.include.compute.engine_suite import EngineSuite
+from tests.support.lease_bench import Bench, open_local_bench
 
 
 @pytest.mark.integration
