@@ -81,7 +81,7 @@ def lifecycle(workload: Workload) -> DAG:
         size = RunJobOperator(task_id=task_ids.SIZE_SERVING, kind="loadtest", pool="measure")
         deploy = RunJobOperator(task_id=task_ids.DEPLOY, kind="deploy", pool="jobs")
         report = CarbonLogOperator(task_id=task_ids.REPORT, pool="jobs", trigger_rule="none_failed_min_one_success")
-        clean_up = StorageLifecycleOperator(task_id=task_ids.CLEAN_UP, scope="run")
+        clean_up = StorageLifecycleOperator(task_id=task_ids.CLEAN_UP, scope="run", apply=True, max_share=1.0)
         seal = SealOperator(task_id=task_ids.SEAL, done_task=task_ids.REPORT, trigger_rule="all_done", retries=0)
         evaluate >> select >> register >> size >> deploy >> report >> clean_up
         [training.release, compression.release, clean_up] >> seal.as_teardown(on_failure_fail_dagrun=True)

@@ -1,4 +1,7 @@
-"""Shows the mistakes of all invalid workload files as one import error, while the valid DAGs stay healthy."""
+"""Shows the mistakes of all invalid workload files as one import error, while the valid DAGs stay healthy.
+
+Airflow only parses files that mention both of these words: airflow and dag.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.airflow_home import REPO, migrate
 
+JOB_TYPES = ("RunJobOperator", "ResumableTrainingOperator", "CarbonLogOperator")
 BROKEN = "name: broken\ndata: {source: {kind: digits}}\n"
 
 
@@ -80,7 +81,7 @@ def test_nothing_rents_before_it_is_approved(parsed: dict) -> None:
 
 def test_heavy_work_waits_in_a_pool(parsed: dict) -> None:
     tasks = parsed["dags"]["digits"]["tasks"]
-    jobs = {name: task for name, task in tasks.items() if task["type"].endswith(("RunJobOperator", "TrainingOperator"))}
+    jobs = {name: task for name, task in tasks.items() if task["type"] in JOB_TYPES}
     assert jobs
     assert all(task["pool"] != "default_pool" for task in jobs.values())
     assert tasks["training.train"]["pool"] == "gpu"

@@ -135,3 +135,12 @@ def verdict_for(
         runtime="onnxruntime",
     )
     return Verdict(chosen=recipe, reason="smallest that passes", front=(recipe,), checks=(), scorecards=(card,))
+
+
+def free_port() -> int:
+    """A port on which nothing listens at this moment."""
+    import socket
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

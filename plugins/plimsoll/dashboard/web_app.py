@@ -1,4 +1,4 @@
-"""FastAPI app of the dashboard. Airflow mounts plugin apps without a guard, so every route carries Airflow's own check."""
+"""The dashboard's app. Airflow mounts plugin apps without a guard, so every route carries Airflow's own check."""
 
 from __future__ import annotations
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from include.compute.local import LocalEngine
-
 from include.compute.driver import JobDriver
 from include.compute.engine import Engine
+from include.compute.local import LocalEngine
 from include.config.settings import Settings
 from include.core.store import ObjectStore
 from include.ledger.ledger import Ledger

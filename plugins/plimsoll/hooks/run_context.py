@@ -70,8 +70,13 @@ def control_capacity(installation: Installation) -> Capacity:
         dag_id="",
         run_id="",
         launch=functools.partial(
-            build_launch_request, settings=settings, group_id=group, dag_id="", run_id="",
-            offer=_this_machine(installation), drill_at=None
+            build_launch_request,
+            settings=settings,
+            group_id=group,
+            dag_id="",
+            run_id="",
+            offer=_this_machine(installation),
+            drill_at=None,
         ),
     )
 

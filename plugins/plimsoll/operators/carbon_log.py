@@ -30,7 +30,7 @@ class CarbonLogOperator(RunJobOperator):
         registered = context["ti"].xcom_pull(task_ids=task_ids.REGISTER)
         return {"inputs": {"totals": report["totals"], "predicted": report["predicted"], "registered": registered}}
 
-    def finish(self, context: Any, run: RunRecord, installation: Installation, result: dict[str, Any]) -> Any:
+    def finish(self, context: Any, run: RunRecord, installation: Installation, result: dict[str, Any]) -> Any:  # noqa: ARG002 - overrides
         """Write the report with this job's own charge in it, record predicted against actual, check the limit."""
         report = {**self._report(run, installation), "mlflow_run_id": result.get("mlflow_run_id")}
         installation.store.put_json(f"{run.run_prefix}/report.json", report)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from airflow.sdk import BaseOperator
-from include.compute.settlement import settle_lease
 
+from include.compute.settlement import settle_lease
 from include.core.clock import SystemClock
 from include.core.contracts.lease import Lease, LeaseState
 from plimsoll.hooks.installation import Installation, connect

@@ -6,12 +6,12 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
-from include.sizing.planner import make_plan
 
 from include.core.clock import SystemClock
 from include.core.contracts.demand import Demand
 from include.core.errors import UserError
 from include.core.json_codec import from_json, to_json
+from include.sizing.planner import make_plan
 from plimsoll import task_ids
 from plimsoll.hooks.installation import connect
 from plimsoll.hooks.run_context import read_run, small_json

@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
-from include.compute.settlement import settle_lease
 
+from include.compute.settlement import settle_lease
 from include.core.contracts.lease import LeaseState
 from include.core.errors import UserError
 from include.core.ids import group_id

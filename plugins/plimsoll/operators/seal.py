@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from include.core.ids import run_prefix
 from plimsoll import task_ids
 from plimsoll.hooks.installation import connect
 
@@ -15,6 +16,8 @@ _BAD = ("failed", "upstream_failed")
 
 class SealOperator(BaseOperator):
     """Fails a run that has failed tasks; marks data, code and workload of a sound run as done.
+
+    Either way the run is over, which the storage clean-up wants to know.
 
     A run that a person marks failed skips its remaining tasks, and skipped leaves would turn it green. Used as a
     teardown with ``on_failure_fail_dagrun=True``.
@@ -31,6 +34,9 @@ class SealOperator(BaseOperator):
         """Look at all task states."""
         ti = context["ti"]
         states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id]).get(ti.run_id, {})
+        connect().store.put_json(
+            f"{run_prefix(workload=ti.dag_id, run_id=ti.run_id)}/sealed.json", {"run_id": ti.run_id}
+        )
         bad = {task: str(state) for task, state in states.items() if str(state) in _BAD}
         if bad:
             raise AirflowFailException(f"run={ti.run_id} is not sound: {bad}")

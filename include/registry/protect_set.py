@@ -1,0 +1,32 @@
+"""``python -m include.registry.protect_set``: print what registered versions refer to, as a JSON list of URIs.
+
+A process of its own, because reading the registry needs MLflow, and Airflow's operators must not import it. Exit 1 and
+a line on stderr when the registry cannot be read in full: the caller then deletes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from include.config.settings import Settings
+from include.registry.mlflow_registry import MlflowRegistry
+from include.registry.references import live_references
+from include.registry.versions import RegistryError
+
+
+def main() -> int:
+    """Print the protect set of the registry named by the settings."""
+    registry = MlflowRegistry(Settings.from_environment().mlflow_uri)
+    try:
+        references = live_references(registry)
+    except RegistryError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    uris = {uri for found in references for uri in (found.model_uri, found.checkpoint_uri, found.manifest_uri) if uri}
+    sys.stdout.write(json.dumps(sorted(uris)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""What the model registry refers to, read by a process of its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+
+from include.config.settings import Settings
+
+_log = logging.getLogger(__name__)
+_PATIENCE_S = 120
+
+
+def registry_references(settings: Settings) -> tuple[str, ...] | None:
+    """URIs that registered versions refer to; None when the registry cannot be read: delete nothing then."""
+    command = [sys.executable, "-m", "include.registry.protect_set"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+        if answer.returncode == 0:
+            return tuple(json.loads(answer.stdout.strip().splitlines()[-1]))
+    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
+        _log.warning("registry %s cannot be read, nothing will be deleted: %s", settings.mlflow_uri, error)
+        return None
+    reason = answer.stderr.strip().splitlines()[-1:] or ["no reason given"]
+    _log.warning("registry %s cannot be read, nothing will be deleted: %s", settings.mlflow_uri, reason[0])
+    return None
