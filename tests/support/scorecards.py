@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from include.core.contracts.scorecard import Latency, Scorecard
 
 BASELINE = "onnx-fp32"
+# No deadline: the machine may be busy elsewhere, and these decisions take microseconds.
+property_test = settings(deadline=None, max_examples=50)
 
 
 def scorecard(

@@ -6,7 +6,7 @@ from include.config.workload import GatesSection
 from include.core.errors import GateError
 from include.evaluation.choice import decide
 from include.evaluation.gates import check_gates, passing
-from tests.support.scorecards import scorecard, scorecard_sets
+from tests.support.scorecards import property_test, scorecard, scorecard_sets
 
 
 def choose(cards, **gates):
@@ -23,6 +23,7 @@ def gate_sections():
     )
 
 
+@property_test
 @given(scorecard_sets(), gate_sections())
 def test_the_chosen_one_passes_all_gates_and_is_the_smallest_that_does(cards, gates):
     checks = check_gates(cards, gates)
@@ -36,6 +37,7 @@ def test_the_chosen_one_passes_all_gates_and_is_the_smallest_that_does(cards, ga
     assert sizes[verdict.chosen] == min(sizes.values())
 
 
+@property_test
 @given(scorecard_sets(), gate_sections())
 def test_a_choice_is_made_exactly_when_somebody_passes(cards, gates):
     checks = check_gates(cards, gates)
@@ -46,6 +48,7 @@ def test_a_choice_is_made_exactly_when_somebody_passes(cards, gates):
             decide(cards, checks)
 
 
+@property_test
 @given(scorecard_sets())
 def test_the_choice_does_not_depend_on_the_order(cards):
     assert choose(cards, max_accuracy_drop=1).chosen == choose(cards[::-1], max_accuracy_drop=1).chosen

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from include.evaluation.intervals import standard_error, wilson_interval
+from tests.support.scorecards import property_test
 
 
 # Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17 (1998), table I.
@@ -14,6 +15,7 @@ def test_published_intervals(successes, rows, low, high):
     assert wilson_interval(successes=successes, rows=rows) == pytest.approx((low, high), abs=6e-5)
 
 
+@property_test
 @given(st.integers(1, 5000).flatmap(lambda rows: st.tuples(st.integers(0, rows), st.just(rows))))
 def test_interval_holds_the_share_and_stays_in_range(case):
     successes, rows = case

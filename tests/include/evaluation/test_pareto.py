@@ -3,9 +3,10 @@ import itertools
 from hypothesis import given
 
 from include.evaluation.pareto import dominates, levels, pareto_front
-from tests.support.scorecards import scorecard, scorecard_sets
+from tests.support.scorecards import property_test, scorecard, scorecard_sets
 
 
+@property_test
 @given(scorecard_sets())
 def test_front_exists_and_none_of_its_members_is_dominated(cards):
     front = pareto_front(cards)
@@ -15,6 +16,7 @@ def test_front_exists_and_none_of_its_members_is_dominated(cards):
         assert not any(dominates(other, by_recipe[member.recipe]) for other in by_recipe.values())
 
 
+@property_test
 @given(scorecard_sets())
 def test_whoever_is_left_out_is_dominated_by_a_member(cards):
     by_recipe = levels(cards)
@@ -23,6 +25,7 @@ def test_whoever_is_left_out_is_dominated_by_a_member(cards):
         assert any(dominates(by_recipe[member.recipe], by_recipe[card.recipe]) for member in front)
 
 
+@property_test
 @given(scorecard_sets())
 def test_the_front_does_not_depend_on_the_order(cards):
     wanted = {card.recipe for card in pareto_front(cards)}
@@ -30,6 +33,7 @@ def test_the_front_does_not_depend_on_the_order(cards):
         assert {card.recipe for card in pareto_front(order)} == wanted
 
 
+@property_test
 @given(scorecard_sets())
 def test_the_smallest_file_is_always_on_the_front_unless_an_equal_one_beats_it(cards):
     smallest = min(card.size_bytes for card in cards)
