@@ -51,6 +51,21 @@ def test_a_crowd_makes_no_errors_no_gaps_and_no_doubles(empty_url):
     ledger.dispose()
 
 
+@pytest.mark.integration
+def test_a_writer_killed_in_the_middle_leaves_no_trace_and_no_lock(ledger, empty_url, run, group):
+    program = """
+import os, signal, sys
+from include.ledger import leases
+from include.ledger.ledger import Ledger
+leases._set_group = lambda *args, **kwargs: os.kill(os.getpid(), signal.SIGKILL)
+Ledger(sys.argv[1]).intent(group_id="train-0123456789ab", dag_id="d", run_id="r")
+"""
+    killed = subprocess.run([sys.executable, "-c", program, empty_url], cwd=REPO, check=False)
+    assert killed.returncode == -9
+    assert ledger.events() == ()
+    assert ledger.intent(group_id=group, **run).lease_id == f"{group}-g1"
+
+
 def test_a_second_writer_waits_until_the_first_is_through(tmp_path):
     engine = make_engine(f"sqlite:///{tmp_path}/x.db")
     impatient = make_engine(f"sqlite:///{tmp_path}/x.db")
