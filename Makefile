@@ -48,7 +48,7 @@ docs: setup-tests  ## write the generated pages of docs/reference again
 	@$(VENV)/python -m stack.reference
 
 check-workload: setup  ## check one workload file: FILE=path/to/file.yaml
-	@$(VENV)/python -m stack.check_workload "$(FILE)"
+	@$(VENV)/python -m include.jobs.check_workload "$(FILE)"
 
 pins: setup-tests  ## resolve requirements/*.in to pins again
 	@$(VENV)/python -m stack.pins

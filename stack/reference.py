@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from include.config.schema import schema_text
 from include.config.settings import Settings
-from include.config.workload import Workload
 from stack.installation import REPO, StackSettings
 from stack.last_run import LastRun
 
@@ -39,7 +39,7 @@ def pages(repo: Path = REPO) -> dict[str, str]:
         "file-map.md": file_map(repo),
         "last-run.md": last_run_page(),
         "last-run.schema.json": json.dumps(LastRun.model_json_schema(), indent=2) + "\n",
-        "workload.schema.json": json.dumps(Workload.model_json_schema(), indent=2) + "\n",
+        "workload.schema.json": schema_text(),
     }
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from include.config.workload import Workload
 from include.core.errors import WorkloadError
@@ -35,29 +36,62 @@ def _found(value: Any) -> str:  # noqa: ANN401 - raw YAML
 
 def _allowed_keys(location: tuple[Any, ...]) -> str:
     """Legal keys of the model at a location, for messages about unknown keys."""
-    model: Any = Workload
+    candidates: tuple[Any, ...] = (Workload,)
     for part in location:
-        field = getattr(model, "model_fields", {}).get(part)
-        if field is None:
-            return ""
-        model = field.annotation
-    return ", ".join(getattr(model, "model_fields", {}))
+        fields = [model.model_fields for model in candidates if hasattr(model, "model_fields")]
+        holders = [known[part].annotation for known in fields if part in known]
+        if holders:
+            candidates = get_args(holders[0]) or (holders[0],)
+            continue
+        # Not a key, so the tag of a discriminated union: keep the member that has this kind.
+        candidates = tuple(
+            model
+            for model in candidates
+            if "kind" in getattr(model, "model_fields", {}) and part in get_args(model.model_fields["kind"].annotation)
+        )
+    return ", ".join(getattr(candidates[0], "model_fields", {})) if candidates else ""
 
 
-def describe(error: ValidationError) -> list[str]:
-    """One line per mistake of a pydantic error."""
+def _key_path(location: tuple[Any, ...], raw: Any) -> str:  # noqa: ANN401 - raw YAML
+    """The location as a person would write it, without the names of union members that pydantic puts between."""
+    keys = []
+    for position, part in enumerate(location):
+        last = position == len(location) - 1
+        is_tag = isinstance(raw, dict) and raw.get("kind") == part and not last
+        inside = (isinstance(raw, dict) and part in raw) or (isinstance(raw, list) and isinstance(part, int))
+        if inside and not is_tag:
+            keys.append(part)
+            raw = raw[part]
+        elif last and isinstance(raw, dict):
+            keys.append(part)  # the key that is missing
+    return ".".join(map(str, keys)) or "(file)"
+
+
+def _line(item: ErrorDetails, *, location: tuple[Any, ...], path: str) -> str:
+    if item["type"] == "missing":
+        return f"{path}: missing | allowed: this key is required"
+    if item["type"] == "extra_forbidden":
+        allowed = _allowed_keys(location[:-1]) or "see the schema"
+        return f"{path}: unknown key, found {_found(item['input'])} | allowed: {allowed}"
+    return f"{path}: found {_found(item['input'])} | allowed: {item['msg'].removeprefix('Value error, ')}"
+
+
+def describe(error: ValidationError, raw: Any = None) -> list[str]:  # noqa: ANN401 - raw YAML
+    """One line per mistake of a pydantic error.
+
+    Args:
+        error: What pydantic found.
+        raw: The mapping that was validated; with it, key paths are those of the file.
+    """
     lines = []
     for item in error.errors(include_url=False):
         location = tuple(part for part in item["loc"] if not str(part).startswith("function-"))
-        path = ".".join(map(str, location)) or "(file)"
-        message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "missing":
-            lines.append(f"{path}: missing | allowed: this key is required")
-        elif item["type"] == "extra_forbidden":
-            allowed = _allowed_keys(location[:-1])
-            lines.append(f"{path}: unknown key, found {_found(item['input'])} | allowed: {allowed or 'see the schema'}")
-        else:
-            lines.append(f"{path}: found {_found(item['input'])} | allowed: {message}")
+        if raw is not None and location[:1] == ("registry",) and "registry" not in raw:
+            continue  # follows from the name, which has a line of its own
+        if item["type"] == "string_type" and location[-1:] == ("str",):
+            continue  # an entry that is no plain name: the other member of the union says what is wrong with it
+        path = ".".join(map(str, location)) or "(file)" if raw is None else _key_path(location, raw)
+        lines.append(_line(item, location=location, path=path))
     return lines
 
 
@@ -80,7 +114,7 @@ def load_workload(path: Path) -> Workload:
     try:
         return Workload.model_validate(raw)
     except ValidationError as error:
-        lines = describe(error)
+        lines = describe(error, raw)
         head = f"{path.name}: {len(lines)} mistake{'s' if len(lines) > 1 else ''}"
         raise WorkloadError("\n  ".join([head, *lines]), where=str(path)) from error
 

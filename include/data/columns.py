@@ -187,6 +187,11 @@ def _check_cardinality(table: pa.Table, kinds: dict[str, str]) -> None:
         )
 
 
+def _name_of(data: DataSection) -> str:
+    source = data.source
+    return str(getattr(source, "uri", getattr(source, "path", source.kind)))
+
+
 def clean(raw: RawTable, data: DataSection) -> CleanTable:
     """Features and label with plain types.
 
@@ -199,7 +204,9 @@ def clean(raw: RawTable, data: DataSection) -> CleanTable:
     """
     _check_names(raw.table.column_names, data)
     if raw.table.num_rows == 0:
-        raise DataError("the data is empty", where="data.source", found="0 rows", allowed="at least one row")
+        raise DataError(
+            "the data is empty", where="data.source", found=f"0 rows in {_name_of(data)}", allowed="at least one row"
+        )
     ids = raw.row_ids or [str(number) for number in range(raw.table.num_rows)]
     columns: dict[str, pa.ChunkedArray] = {ROW_ID: pa.array(ids, pa.string())}
     kinds: dict[str, str] = {}

@@ -150,6 +150,17 @@ def _validate(context: Any, *, name: str, frame: Any, checks: list[Check]) -> li
     ]
 
 
+def check_arguments(checks: list[Check]) -> None:
+    """Refuse checks that cannot be evaluated at all.
+
+    Raises:
+        DataError: An expectation is unknown or has wrong arguments.
+    """
+    _import_quietly()
+    for position, check in enumerate(checks):
+        _expectation(check, position=position)
+
+
 def run_checks(*, tables: dict[str, Any], checks: list[Check], docs: Path) -> list[CheckResult]:
     """Run all checks and write the Data Docs.
 
@@ -162,8 +173,7 @@ def run_checks(*, tables: dict[str, Any], checks: list[Check], docs: Path) -> li
         DataError: A check of the workload file is unknown or has wrong arguments.
     """
     context = _context(docs)
-    for position, check in enumerate(checks):
-        _expectation(check, position=position)  # a mistake in a late one must not cost the time of the early ones
+    check_arguments(checks)  # a mistake in a late one must not cost the time of the early ones
     results = []
     for name, frame in tables.items():
         chosen = [check for check in checks if check.table == name]

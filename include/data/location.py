@@ -147,6 +147,16 @@ def uri_files(uri: str, *, roots: tuple[Path, ...]) -> tuple[RawFile, ...]:
     return files
 
 
+def size_on_disk(uri: str, *, roots: tuple[Path, ...]) -> int:
+    """Bytes of a local file or folder.
+
+    Raises:
+        DataError: Nothing is there, or it lies outside the roots.
+    """
+    path = _resolve_local(uri, roots)
+    return sum(member.stat().st_size for member in ([path] if path.is_file() else path.rglob("*")))
+
+
 def is_local(uri: str) -> bool:
     """Whether a URI points to this machine's disk."""
     return "://" not in uri or uri.startswith("file://")

@@ -152,11 +152,17 @@ def quality_tables(rows: pa.Table, manifest: DatasetManifest) -> dict[str, Any]:
     return tables
 
 
+def row_columns(manifest: DatasetManifest) -> list[str]:
+    """Columns of the ``rows`` table: what an expectation of a workload file may name."""
+    plain = [f.name for f in manifest.features if f.kind != "pixels"]
+    pixels = [PIXEL_COUNT] if len(plain) < len(manifest.features) else []
+    return [ROW_ID, *plain, manifest.label, SPLIT, *pixels]
+
+
 def automatic_checks(manifest: DatasetManifest, data: DataSection) -> list[Check]:
     """The checks that apply to every dataset: schema, nulls, ranges, labels, balance, duplicates, leakage."""
+    columns = row_columns(manifest)
     plain = [f.name for f in manifest.features if f.kind != "pixels"]
-    has_pixels = len(plain) < len(manifest.features)
-    columns = [ROW_ID, *plain, manifest.label, SPLIT, *([PIXEL_COUNT] if has_pixels else [])]
 
     def check(table: str, kind: str, setting: str, why: str, **arguments: Any) -> Check:  # noqa: ANN401 - GX's own
         return Check(table=table, type=f"expect_{kind}", arguments=arguments, setting=setting, why=why)
@@ -185,7 +191,7 @@ def automatic_checks(manifest: DatasetManifest, data: DataSection) -> list[Check
             ),
             check(COLUMNS, between, "data.source", "finite numbers", column="infinite_values", max_value=0),
         ]  # fmt: skip
-    if has_pixels:
+    if PIXEL_COUNT in columns:
         length = math.prod(manifest.input_shape)
         checks.append(check(ROWS, in_set, "data.source", "schema", column=PIXEL_COUNT, value_set=[length]))
     return checks

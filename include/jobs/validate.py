@@ -23,6 +23,7 @@ from include.data.quality import (
     automatic_checks,
     quality_tables,
     read_rows,
+    row_columns,
     workload_checks,
 )
 from include.jobs.context import JobContext
@@ -92,7 +93,7 @@ def run(context: JobContext) -> ValidateResult:
     data = request.workload.data
     manifest = read_manifest(context.store, request.dataset.uri)
     tables = quality_tables(read_rows(context.store, manifest), manifest)
-    checks = [*automatic_checks(manifest, data), *workload_checks(data, list(tables[ROWS].columns))]
+    checks = [*automatic_checks(manifest, data), *workload_checks(data, row_columns(manifest))]
     context.progress(fraction=0.2, stage="check", checks=len(checks))
     docs = context.job_dir / "data-docs"
     results = run_checks(tables=tables, checks=checks, docs=docs)

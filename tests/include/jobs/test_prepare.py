@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from include.config.loader import load_workload
+from include.config.settings import REPO
 from include.core.contracts.dataset import DatasetRef
 from include.core.json_codec import from_json
 from include.data.encoding import load_split, read_manifest
-from tests.support.jobs import workload
+
+BROKEN = REPO / "tests" / "include" / "config" / "broken"
 
 
 @pytest.mark.integration
@@ -24,11 +27,17 @@ def test_digits_are_prepared_once_and_then_found(any_store, run_job, job_request
 
 
 @pytest.mark.integration
-def test_data_that_cannot_be_used_ends_with_64_and_leaves_nothing(file_store, run_job, job_request) -> None:
-    order = workload("titanic", data={"label": "survivor"})
-    code, result, outcome, log = run_job("prepare", job_request("prepare", order=order), file_store)
+@pytest.mark.parametrize(
+    ("name", "fragments"),
+    [("label_absent", ["data.label", "survivor", "survived"]), ("empty_data", ["data.source", "0 rows in empty.csv"])],
+)
+def test_data_that_cannot_be_used_ends_with_64_and_leaves_nothing(
+    name, fragments, any_store, run_job, job_request, settings_for
+) -> None:
+    request = job_request("prepare", order=load_workload(BROKEN / f"{name}.yaml"))
+    settings = settings_for(any_store, data_roots=(BROKEN / "tables",))
+    code, result, outcome, log = run_job("prepare", request, any_store, settings=settings)
     assert (code, result, outcome["status"]) == (64, None, "bad_input"), log
-    assert "data.label" in outcome["error"]
-    assert "survivor" in outcome["error"]
-    assert "survived" in outcome["error"]
-    assert not list(file_store.list("datasets"))
+    for fragment in fragments:
+        assert fragment in outcome["error"]
+    assert not list(any_store.list("datasets"))
