@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from include.carbon.meter import MeterMode
+from include.catalog.local import THIS_MACHINE
 from include.compute.accounts import LeaseAccounts
 from include.compute.agent_job import JobRun
 from include.compute.imds import InstanceFacts, MetadataEmulator
@@ -75,9 +76,11 @@ class Agent:
         self._clock = clock or SystemClock()
         self._link = StoreLink(store, self._clock)
         self._lifeline = Lifeline(clock=self._clock, expires_after_s=spec.expires_after_s, idle_s=spec.idle_s)
-        # A machine that has to emulate the protocol is somebody's own and runs other things too.
-        mode = cast("MeterMode", settings.energy_meter)
-        self._accounts = LeaseAccounts.of(spec, mode=mode, shared_machine=emulate_metadata)
+        self._accounts = LeaseAccounts.of(
+            spec,
+            mode=cast("MeterMode", settings.energy_meter),
+            shared_machine=spec.instance_type == THIS_MACHINE,
+        )
         self._emulator = MetadataEmulator(_facts(spec)) if emulate_metadata else None
         self._endpoint = self._emulator.url if self._emulator else endpoint_of(os.environ)
         self._watch = NoticeWatch(MetadataClient(self._endpoint), every_s=self._pace.metadata_s)
@@ -163,13 +166,14 @@ class Agent:
         self._lifeline.worked()
         self._drill(run)
         self._looks_now()
-        if self._leaving:
+        if self._leaving not in {None, "preempted"}:
             return
+        # An order to leave also cuts short the longer grace of a notice.
         if reason := self._reason_to_leave():
             self._leaving = reason
             _log.info("leaving while %s runs: %s", run.ticket.name, reason)
             run.end_soon()
-        elif self._watch.notice:
+        elif self._watch.notice and self._leaving is None:
             self._leaving = "preempted"
             _log.info("notice: %s at %s", self._watch.notice.action, self._watch.notice.at)
             run.give_notice(self._watch.notice)

@@ -106,17 +106,25 @@ class JobRun:
     def give_notice(self, notice: Notice) -> None:
         """Tell the job that its capacity goes away, and arm the deadline."""
         grace_s = notice_grace_s(notice.left_s)
-        self._kill_at = self._clock.monotonic() + grace_s
+        self._kill_within(grace_s)
+        _log.info("%s has %.0f s to commit", self.ticket.name, grace_s)
         document = {"action": notice.action, "time": notice.at, "grace_s": round(grace_s, 1)}
         part = self._dir / ".notice.json.part"
-        part.write_text(json.dumps(document), encoding="utf-8")
-        part.replace(self._dir / "notice.json")
-        _log.info("%s has %.0f s to commit", self.ticket.name, grace_s)
+        try:
+            part.write_text(json.dumps(document), encoding="utf-8")
+            part.replace(self._dir / "notice.json")
+        except OSError as error:
+            _log.warning("no notice could be written, sending SIGTERM instead: %s", error)
+            self._process.terminate()
 
     def end_soon(self) -> None:
         """SIGTERM now, SIGKILL after the grace."""
-        self._kill_at = self._clock.monotonic() + self._pace.term_grace_s
+        self._kill_within(self._pace.term_grace_s)
         self._process.terminate()
+
+    def _kill_within(self, seconds: float) -> None:
+        deadline = self._clock.monotonic() + seconds
+        self._kill_at = deadline if self._kill_at is None else min(self._kill_at, deadline)
 
     def _start(self) -> tuple[subprocess.Popen[bytes], LogShipper]:
         shutil.rmtree(self._dir, ignore_errors=True)

@@ -1,13 +1,15 @@
-"""``python -m include.compute.stop_all``: end every agent of this installation, by pid and start time."""
+"""``python -m include.compute.stop_all [--dry-run]``: end every agent of this installation, by pid and start time."""
 
 from __future__ import annotations
 
+import argparse
 import logging
 import sys
+from collections.abc import Sequence
 
 from include.compute.local import LocalEngine
 from include.config.settings import Settings
-from include.core.contracts.lease import ReleaseReport
+from include.core.contracts.lease import LeaseState, ReleaseReport
 from include.core.store import ObjectStore
 
 _log = logging.getLogger("plimsoll.compute")
@@ -18,17 +20,37 @@ def stop_all(store: ObjectStore, settings: Settings) -> ReleaseReport:
     return LocalEngine(store, settings).stop_all(reason="installation stopped")
 
 
-def main() -> int:
-    """Exit status 0 when nothing is left, else 1."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """End them, or with ``--dry-run`` only list them.
+
+    Args:
+        arguments: Command line; None takes the process's own.
+
+    Returns:
+        Exit status: 0 when nothing is left alive, else 1.
+    """
+    parser = argparse.ArgumentParser(prog="stop_all", description="End every agent of this installation.")
+    parser.add_argument("--dry-run", action="store_true", help="only list what is alive")
+    options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     settings = Settings.from_environment()
-    report = stop_all(ObjectStore(settings.store), settings)
+    store = ObjectStore(settings.store)
+    if options.dry_run:
+        return _list_alive(LocalEngine(store, settings))
+    report = stop_all(store, settings)
     for lease_id, how in sorted(report.ended.items()):
-        _log.info("lease %s: %s", lease_id, how)
-    for lease_id in report.left:
-        _log.error("lease %s: still alive", lease_id)
+        _log.info("lease %s: %s", lease_id, "still alive" if lease_id in report.left else how)
     _log.info("%d ended, %d left", len(report.ended) - len(report.left), len(report.left))
     return 1 if report.left else 0
+
+
+def _list_alive(engine: LocalEngine) -> int:
+    alive = [lease for lease in engine.find() if lease.state is not LeaseState.ENDED]
+    for lease in alive:
+        owner = f"run {lease.run_id} of {lease.dag_id}" if lease.run_id else "shared by all runs"
+        _log.info("lease %s: %s, %s", lease.lease_id, lease.state, owner)
+    _log.info("%d alive", len(alive))
+    return 1 if alive else 0
 
 
 if __name__ == "__main__":

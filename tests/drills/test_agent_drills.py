@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -15,7 +16,7 @@ from moto.server import ThreadedMotoServer
 from include.compute.imds import InstanceFacts, MetadataEmulator
 from include.compute.imds_client import ENDPOINT_VARIABLE
 from include.compute.process_usage import descendants
-from include.compute.stop_all import stop_all
+from include.compute.stop_all import main, stop_all
 from include.config.settings import Settings
 from include.core.contracts.lease import JobPhase, LeaseState
 from include.core.process import ProcessIdentity, identify
@@ -149,6 +150,17 @@ def test_a_job_that_ignores_the_notice_is_killed_before_the_capacity_goes(emulat
     assert bench.engine.poll(lease, base).exit_code == -signal.SIGKILL
 
 
+def test_an_order_to_leave_cuts_the_grace_of_a_notice_short(emulator, bench):
+    lease = bench.launch(purchase="spot")
+    base = bench.submit(lease, deaf=True, **LONG)
+    bench.working(lease, base)
+    emulator.announce(120)
+    output = bench.work_folder(lease) / "agent.out"
+    eventually(lambda: "to commit" in output.read_text(), what="the job was given notice")
+    assert bench.engine.stop(lease, reason="test") == "stopped"
+    assert bench.engine.poll(lease, base).exit_code == -signal.SIGKILL
+
+
 def test_a_notice_ends_an_idle_lease_at_once(emulator, bench):
     lease = bench.launch(purchase="spot")
     emulator.announce(120)
@@ -207,18 +219,26 @@ def test_a_second_agent_of_the_same_lease_leaves_at_once(bench):
     assert alive([owner])
 
 
-def test_stop_all_ends_every_agent_of_the_installation(bench, file_store, settings_for):
+def test_stop_all_ends_every_agent_of_the_installation(bench, file_store, settings_for, monkeypatch, caplog):
     leases = [bench.launch("train-abc"), bench.launch("work-abc")]
     base = bench.submit(leases[0], **LONG)
     bench.working(leases[0], base)
     agents = [bench.agent(lease) for lease in leases]
 
-    report = stop_all(file_store, settings_for(file_store))
+    settings = settings_for(file_store)
+    for name, value in settings.to_environment().items():
+        monkeypatch.setenv(name, value)
+    caplog.set_level(logging.INFO)
+    assert main(["--dry-run"]) == 1
+    assert all(f"lease {lease}: running, run run-1 of digits" in caplog.text for lease in leases)
+
+    report = stop_all(file_store, settings)
 
     assert report.ended == dict.fromkeys(leases, "stopped")
     assert report.left == ()
     assert not alive(agents)
-    assert stop_all(file_store, settings_for(file_store)).ended == {}
+    assert main([]) == 0
+    assert "0 ended, 0 left" in caplog.text
 
 
 def test_an_unwritable_job_folder_is_the_jobs_end_not_the_agents(bench):
