@@ -15,8 +15,9 @@ from include.core.contracts.recipe import Candidate, Recipe
 from include.core.contracts.scorecard import Scorecard, Verdict
 
 JobKind = Literal[
-    "prepare", "validate", "profile", "train", "compress", "evaluate", "select", "register", "loadtest", "deploy"
-]
+    "prepare", "validate", "profile", "train", "compress", "evaluate", "select", "register", "loadtest", "deploy",
+    "account",
+]  # fmt: skip
 
 
 class JobRequest(Edge):
@@ -212,3 +213,13 @@ class DeployResult(Edge):
     sample: dict[str, Any]
     agreement_rows: int
     agrees: bool
+
+
+class AccountResult(Edge):
+    """Result of ``account``.
+
+    Attributes:
+        mlflow_run_id: MLflow run that got the figures, None when none of them was known.
+    """
+
+    mlflow_run_id: str | None

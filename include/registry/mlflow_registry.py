@@ -12,7 +12,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields
 from functools import cached_property
 from pathlib import Path
@@ -314,19 +314,21 @@ class MlflowRegistry:
         found = self._client.get_registered_model(model_name).aliases
         return {str(alias): str(version) for alias, version in found.items()}
 
-    def score(self, model_name: str, version: str, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Logits of a registered version, loaded from the registry's own copy of the artefact.
+    def load(self, model_name: str, version: str) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
+        """A registered version, loaded from the registry's own copy of the artefact.
 
-        Args:
-            model_name: Registered model.
-            version: Its version.
-            rows: Encoded rows, float32.
+        Returns:
+            A function from encoded rows to logits of shape (rows, classes).
         """
         self._set_module_state()
         import mlflow.pyfunc
 
-        answer = mlflow.pyfunc.load_model(f"models:/{model_name}/{version}").predict(rows)
-        return np.asarray(next(iter(answer.values())), np.float32)
+        model = mlflow.pyfunc.load_model(f"models:/{model_name}/{version}")
+
+        def score(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+            return np.asarray(next(iter(model.predict(rows).values())), np.float32)
+
+        return score
 
 
 @contextlib.contextmanager

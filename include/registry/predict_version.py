@@ -26,7 +26,9 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--out", type=Path, required=True, help="where the logits go")
     arguments = parser.parse_args(argv)
     rows = np.load(arguments.rows, allow_pickle=False)
-    logits = MlflowRegistry(arguments.registry).score(arguments.model, arguments.version, rows)
+    score = MlflowRegistry(arguments.registry).load(arguments.model, arguments.version)
+    # Row by row, as the endpoint is asked: kernels may round differently for another batch size.
+    logits = np.concatenate([score(row[None]) for row in rows])
     np.save(arguments.out, logits, allow_pickle=False)
 
 

@@ -164,12 +164,8 @@ def roll_back(
     """Ask for the version before a failed one, or for nothing when there was none.
 
     Returns:
-        The new desired state, or None when the endpoint now has none. A deployment that came later is left alone and
-        returned as it is.
+        The new desired state, or None when the endpoint now has none.
     """
-    current = read_desired(store, endpoint, prefix=prefix)
-    if current is None or current.revision != failed.revision:
-        return current
     if failed.previous is None:
         store.delete(desired_key(endpoint, prefix=prefix))
         return None

@@ -28,14 +28,16 @@ class Probe:
 
     Attributes:
         rate_per_s: Intended rate, requests per second.
-        requests: Requests sent.
-        errors: Requests without a good answer.
+        sent: Requests sent, those of the warm-up included.
+        requests: Requests measured.
+        errors: Measured requests without a good answer.
         p99_ms: 99th percentile from the intended send time, None when too few were answered to have one.
         generator_lag_p99_ms: 99th percentile of how late the generator sent.
         cpu_ms_per_request: Server CPU per request, None where not measured.
     """
 
     rate_per_s: float
+    sent: int
     requests: int
     errors: int
     p99_ms: float | None

@@ -86,16 +86,17 @@ async def send_load(url: str, bodies: Sequence[bytes], *, rate_per_s: float, set
             tasks.append(asyncio.create_task(one(index)))
         await asyncio.gather(*tasks)
     measured = times >= settings.warm_s
-    return _figures(rate_per_s, latency_s[measured], lag_s[measured])
+    return _figures(rate_per_s, len(times), latency_s[measured], lag_s[measured])
 
 
-def _figures(rate_per_s: float, latency_s: NDArray[np.float64], lag_s: NDArray[np.float64]) -> Probe:
+def _figures(rate_per_s: float, sent: int, latency_s: NDArray[np.float64], lag_s: NDArray[np.float64]) -> Probe:
     if len(latency_s) == 0:
-        return Probe(rate_per_s=rate_per_s, requests=0, errors=0, p99_ms=None, generator_lag_p99_ms=0.0)
+        return Probe(rate_per_s=rate_per_s, sent=sent, requests=0, errors=0, p99_ms=None, generator_lag_p99_ms=0.0)
     # "higher": with few samples the percentile is one that was really seen, on the pessimistic side.
     p99_ms = float(np.percentile(latency_s, 99, method="higher")) * 1000
     return Probe(
         rate_per_s=rate_per_s,
+        sent=sent,
         requests=len(latency_s),
         errors=int(np.isinf(latency_s).sum()),
         p99_ms=p99_ms if np.isfinite(p99_ms) else None,

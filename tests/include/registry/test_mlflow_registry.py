@@ -61,7 +61,7 @@ def test_the_registered_copy_answers_like_the_artefact_and_has_its_bytes(
 ) -> None:
     registered = registry.register(order()).version
     rows = np.random.default_rng(1).standard_normal((7, WIDTH)).astype(np.float32)
-    assert np.array_equal(registry.score("toy", registered.version, rows), onnx_logits(linear_model(), rows))
+    assert np.array_equal(registry.load("toy", registered.version)(rows), onnx_logits(linear_model(), rows))
     copies = list((tmp_path / "artifacts").rglob("model.onnx"))
     assert [hashlib.sha256(copy.read_bytes()).hexdigest() for copy in copies] == [order().lineage.sha256]
 
