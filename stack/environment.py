@@ -29,6 +29,7 @@ PROFILES = {"run": "requirements.txt", "test": "requirements/dev.txt"}
 _FREE_BYTES = 8 * 2**30
 _SILENCE_S = 10.0
 _LINE_LENGTH = 110
+_NOISE = ("Requirement already satisfied", "[notice]", "Looking in", "WARNING: Location", "+ ")
 _FULL_DISK = r"No space left on device|Errno 28"
 _NO_NETWORK = (
     r"name resolution|Name or service not known|Failed to establish a new connection|Connection refused"
@@ -118,7 +119,9 @@ class Environment:
 
     def commands(self, profile: str) -> list[tuple[str, list[str]]]:
         """Steps of a set-up: what it does, and the command line."""
-        pip = [str(self.python), "-m", "pip", "install", "--progress-bar", "off", "--disable-pip-version-check"]
+        # uv compiles all that is installed, on all cores; pip would use one.
+        pip = [str(self.python), "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]
+        pip.append("--disable-pip-version-check")
         index = ["--index-url", self.torch_index] if self.torch_index else []
         uv = [str(self.folder / "bin" / "uv"), "pip", "install", "--python", str(self.python), "--compile-bytecode"]
         return [
@@ -222,7 +225,7 @@ def run_step(what: str, command: Sequence[str], progress: Progress) -> None:
 
 def _show(line: str, progress: Progress) -> None:
     """Keep what tells of progress; hundreds of "already satisfied" tell nothing."""
-    if not line.startswith(("Requirement already satisfied", "[notice]", "Looking in", "+ ")):
+    if not line.startswith(_NOISE):
         progress.say("  " + line)
 
 

@@ -103,6 +103,14 @@ class Carbon(Edge):
     method: str
 
 
+class StorageReclaimed(Edge):
+    """What the clean-up of the run did, or would do in a dry run."""
+
+    dry_run: bool = Field(description="True: nothing was touched, the figures are what would be done.")
+    quarantined_bytes: int = Field(description="Moved aside; free after the wait in quarantine.")
+    deleted_bytes: int = Field(description="Deleted for good: free now.")
+
+
 class Prepared(Edge):
     """The dataset."""
 
@@ -153,7 +161,7 @@ class LastRun(Edge):
     cost: Cost
     energy: EnergyUse
     carbon: Carbon
-    bytes_reclaimed: int | None = Field(description="Storage given back by the clean-up.")
+    storage: StorageReclaimed | None
     prepared: Prepared | None
     durations: Durations
     urls: dict[str, str]

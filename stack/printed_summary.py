@@ -97,8 +97,10 @@ def _account_lines(run: LastRun) -> list[tuple[str, str]]:
         ("Energy", f"{_figure(run.energy.kwh, 'kWh', '.6f')} ({run.energy.method})"),
         ("Carbon", f"{_figure(run.carbon.gco2e, 'gCO2e', '.4f')} ({run.carbon.method})"),
     ]
-    if run.bytes_reclaimed is not None:
-        found.append(("Storage", f"{run.bytes_reclaimed / 1e6:.2f} MB reclaimed"))
+    if run.storage:
+        deleted, aside = run.storage.deleted_bytes / 1e6, run.storage.quarantined_bytes / 1e6
+        would = " (dry run: nothing was touched)" if run.storage.dry_run else ""
+        found.append(("Storage", f"{deleted:.2f} MB reclaimed, {aside:.2f} MB moved to quarantine{would}"))
     found.append(("Leases left", str(run.leases_left)))
     taken = run.durations
     parts = [f"stack {taken.stack_s:.1f} s"]

@@ -140,7 +140,7 @@ class Command:
             state=state,
             failures=summary.failures(api, workload.name, run_id),
             leases_left=tuple(sorted(_settled_leases(store, stack))),
-            prediction=summary.predict(facts),
+            prediction=summary.predict(facts, store),
             durations=Durations(setup_s=_setup_seconds(stack.installation.repo), stack_s=stack_s, run_s=run_s),
             urls=_urls(stack, workload.name, run_id, facts.deployed.url if facts.deployed else None),
         )

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from include.config.workload import Workload
 from include.core.contracts.plan import Plan
 from include.core.contracts.scorecard import Scorecard, Verdict
+from include.core.store import ObjectStore
 from stack import arithmetic
 from stack.airflow_api import AirflowApi, ApiError, request
 from stack.last_run import (
@@ -25,6 +28,7 @@ from stack.last_run import (
     Prepared,
     RealPrediction,
     Registered,
+    StorageReclaimed,
 )
 from stack.run_facts import RunFacts
 
@@ -95,7 +99,7 @@ def summarise(outcome: RunOutcome, facts: RunFacts) -> LastRun:
         carbon=Carbon(
             gco2e=_number(totals.get("gco2e")), known_gco2e=_number(known.get("gco2e")), method=energy_method
         ),
-        bytes_reclaimed=_bytes_reclaimed(facts.cleanup),
+        storage=_storage(facts.cleanup),
         prepared=_prepared(facts),
         durations=outcome.durations,
         urls=outcome.urls,
@@ -201,9 +205,11 @@ def _prepared(facts: RunFacts) -> Prepared | None:
     return Prepared(fingerprint=found.dataset.fingerprint, found=found.found, rows=sum(found.dataset.rows.values()))
 
 
-def _bytes_reclaimed(cleanup: dict[str, Any] | None) -> int | None:
-    value = (cleanup or {}).get("bytes_reclaimed")
-    return None if value is None else int(value)
+def _storage(cleanup: dict[str, Any] | None) -> StorageReclaimed | None:
+    try:
+        return StorageReclaimed(**{name: (cleanup or {})[name] for name in StorageReclaimed.model_fields})
+    except (KeyError, ValidationError):
+        return None
 
 
 def _number(value: object) -> float | None:
@@ -211,11 +217,14 @@ def _number(value: object) -> float | None:
     return None if value is None else float(str(value))
 
 
-def predict(facts: RunFacts) -> RealPrediction | None:
+def predict(facts: RunFacts, store: ObjectStore) -> RealPrediction | None:
     """Send the deployment's sample request to the endpoint once more, from this process."""
     if facts.deployed is None:
         return None
-    body = facts.deployed.sample.get("request")
+    sample = facts.deployed.sample
+    if "uri" in sample:  # a request that is too large to travel between tasks
+        sample = store.get_json(store.key_of(sample["uri"])) or {}
+    body = sample.get("request")
     began = time.perf_counter()
     status, text = request("POST", facts.deployed.url, body=body)
     latency_ms = (time.perf_counter() - began) * 1000
