@@ -212,7 +212,7 @@ def _device_bytes(offer: Offer) -> int:
 
 def _decided_by(offer: Offer, rule: PurchaseRule) -> str:
     if offer.purchase is PurchaseOption.LOCAL:
-        return f"this machine is already there, so nothing is purchased; rented capacity would follow: {rule.sentence}"
+        return f"this machine is already there, so nothing is purchased; rented capacity would follow '{rule.sentence}'"
     return rule.sentence
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from include.config.workload import Workload
 from include.core.contracts.demand import Demand, MemoryByComponent
 from include.core.contracts.offer import Offer, Price, PurchaseOption
+from include.core.contracts.plan import Criticality
 from tests.support.jobs import workload
 
 
@@ -81,8 +82,12 @@ def this_machine(*, usd: str | None = "0.012", **fields: Any) -> Offer:
     return offer(usd=usd, **{**values, **fields})
 
 
+UNLIMITED = {"deadline_h": None, "budget_usd": None, "max_gco2e": None}
+
+
 def order(*, engine: str = "local", criticality: str = "normal", **sections: Any) -> Workload:
-    """The digits workload without limits, of an engine that a workload file cannot ask for yet if need be."""
-    made = workload("digits", **{"limits": {"deadline_h": None, "budget_usd": None, "max_gco2e": None}, **sections})
-    made = made.model_copy(update={"compute": made.compute.model_copy(update={"engine": engine})})
-    return Workload.model_construct(**{**dict(made), "criticality": type(made.criticality)(criticality)})
+    """The digits workload, without limits unless told otherwise; the engine may be one that no file can ask for yet."""
+    sections["limits"] = {**UNLIMITED, **sections.get("limits", {})}
+    made = workload("digits", **sections)
+    compute = made.compute.model_copy(update={"engine": engine})
+    return made.model_copy(update={"compute": compute, "criticality": Criticality(criticality)})

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+
+import pytest
+from torch import nn
+
 from include.core.contracts.demand import Demand
+from include.core.errors import UserError
 from include.core.json_codec import from_json
+from include.jobs.context import JobContext
+from include.training.data_position import DataOrder
 from tests.support.jobs import build_request, workload
 from tests.support.training import tiny_workload, write_dataset
 
@@ -23,15 +31,42 @@ def test_profile_finds_the_demand_of_the_training(any_store, run_job):
     assert "estimated" in demand.method
 
 
-def test_a_model_that_does_not_take_the_data_is_bad_input(file_store, run_job):
-    order = workload("digits")  # a CNN, but the rows are 16 numbers
-    request = build_request("profile", order=order, dataset=write_dataset(file_store))
-    done = run_job("profile", request, file_store)
-    assert done.exit_code == 64, done.log
-    assert "CNN needs images" in done.outcome["error"]
+@pytest.fixture
+def profile(file_store, settings_for, tmp_path):
+    """Run the job's function in this process."""
+
+    def run(**fields):
+        request = build_request("profile", **fields)
+        context = JobContext(request=request, settings=settings_for(file_store), store=file_store, job_dir=tmp_path)
+        return importlib.import_module("include.jobs.profile").run(context)
+
+    return run
 
 
-def test_without_a_dataset_the_request_is_bad(file_store, run_job):
-    done = run_job("profile", build_request("profile", order=tiny_workload()), file_store)
-    assert done.exit_code == 64, done.log
-    assert "run prepare first" in done.outcome["error"]
+def test_a_model_that_does_not_take_the_data_is_bad_input(profile, file_store):
+    with pytest.raises(UserError, match="CNN needs images"):  # the rows are 16 numbers
+        profile(order=workload("digits"), dataset=write_dataset(file_store))
+
+
+def test_a_model_with_the_wrong_output_is_bad_input(profile, file_store, monkeypatch):
+    monkeypatch.setattr("include.jobs.profile.build_model", lambda *_, **__: nn.Linear(16, 7))
+    with pytest.raises(UserError, match=r"not one logit per class.*\(2, 7\).*\(2, 3\)"):
+        profile(order=tiny_workload(), dataset=write_dataset(file_store))
+
+
+def test_a_model_that_takes_another_shape_is_bad_input(profile, file_store, monkeypatch):
+    monkeypatch.setattr("include.jobs.profile.build_model", lambda *_, **__: nn.Linear(99, 3))
+    with pytest.raises(UserError, match="does not take the data"):
+        profile(order=tiny_workload(), dataset=write_dataset(file_store))
+
+
+def test_without_a_dataset_the_request_is_bad(profile):
+    with pytest.raises(UserError, match="run prepare first"):
+        profile(order=tiny_workload())
+
+
+def test_the_profile_predicts_the_steps_that_training_will_run(profile, file_store):
+    dataset = write_dataset(file_store)
+    order = tiny_workload(epochs=5, batch_size=24)
+    demand = profile(order=order, dataset=dataset).demand
+    assert demand.steps == 5 * DataOrder(rows=100, batch_size=24, seed=0).steps_per_epoch
