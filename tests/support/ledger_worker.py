@@ -23,6 +23,8 @@ def main(url, name, loops):
             if shared.created:
                 created.append(shared.lease_id)
                 ledger.ended(group_id="train-shared", lease_id=shared.lease_id, reason=f"loop {loop}")
+            if loop % 5:
+                continue
             common = {"dag_id": "crowd", "run_id": "all", "job": "train"}
             attempts.append(ledger.begin_attempt(group_id="train-shared", lease_id=shared.lease_id, **common))
             ledger.end_attempt(attempt=attempts[-1], reason="done", **common)
