@@ -1,11 +1,15 @@
 """Job ``account``: log cost, energy and carbon of a run to its MLflow run.
 
-Input ``totals``: name -> number (a figure), text (how a figure came about) or null (not known, so not logged).
+Inputs: ``totals`` (the ledger's sums, with methods) and optionally ``predicted`` (what the plan expected). Numbers and
+decimal strings become metrics, text becomes tags, nested figures get dotted names, null is not known and not logged.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from include.config.job_messages import AccountResult
 from include.core.errors import UserError
@@ -13,15 +17,29 @@ from include.jobs.context import JobContext
 from include.registry.mlflow_registry import MlflowRegistry
 from include.registry.versions import RunKey
 
+# MLflow refuses longer values.
+_LONGEST_TAG = 5000
+_KNOWN_PART = "known_part"
+
 
 def run(context: JobContext) -> AccountResult:
-    """Log ``request.inputs["totals"]``; a run that registered nothing gets an MLflow run for its figures.
+    """Log the totals; a run that registered nothing gets an MLflow run for its figures.
 
     Raises:
-        UserError: There are no totals, or one is neither number, text nor null.
+        UserError: There are no totals, or one cannot be logged.
     """
     request = context.request
-    metrics, tags = _split(request.inputs.get("totals"), where=request.base)
+    totals = request.inputs.get("totals")
+    if not isinstance(totals, dict):
+        raise UserError("account request is incomplete", where=request.base, found="no inputs.totals")
+    figures = {**_without_misleading(totals), "predicted": request.inputs.get("predicted")}
+    metrics: dict[str, float] = {}
+    tags: dict[str, str] = {}
+    for name, value in _leaves(figures):
+        if isinstance(value, float):
+            metrics[name] = value
+        else:
+            tags[f"plimsoll.{name}"] = value[:_LONGEST_TAG]
     if not metrics:
         return AccountResult(mlflow_run_id=None)
     registry = MlflowRegistry(context.settings.mlflow_uri)
@@ -29,19 +47,36 @@ def run(context: JobContext) -> AccountResult:
     return AccountResult(mlflow_run_id=registry.log_metrics_to_run(run_key, metrics=metrics, tags=tags))
 
 
-def _split(totals: object, *, where: str) -> tuple[dict[str, float], dict[str, str]]:
-    if not isinstance(totals, dict):
-        raise UserError("account request is incomplete", where=where, found="no inputs.totals")
-    metrics: dict[str, float] = {}
-    tags: dict[str, str] = {}
-    for name, value in totals.items():
-        if isinstance(value, str):
-            tags[f"plimsoll.{name}"] = value
-        elif isinstance(value, int | float) and math.isfinite(value):
-            metrics[name] = float(value)
+def _without_misleading(totals: dict[str, Any]) -> dict[str, Any]:
+    """Totals with only those known parts that say more than the total: of unknown totals, and not an empty sum's 0."""
+    known = totals.get(_KNOWN_PART)
+    if not isinstance(known, dict):
+        return totals
+    telling = {name: value for name, value in known.items() if totals.get(name) is None and float(value)}
+    return {**totals, _KNOWN_PART: telling}
+
+
+def _leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float | str]]:
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{name}.")
+        elif isinstance(value, list):
+            if value:
+                yield name, "; ".join(map(str, value))
         elif value is not None:
-            raise UserError(
-                "a total cannot be logged", where=f"inputs.totals.{name}", found=repr(value),
-                allowed="a number, text or null",
-            )  # fmt: skip
-    return metrics, tags
+            yield name, _leaf(name, value)
+
+
+def _leaf(name: str, value: object) -> float | str:
+    if isinstance(value, str):
+        try:
+            number = Decimal(value)
+        except InvalidOperation:
+            return value
+        return float(number) if number.is_finite() else value
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise UserError(
+        "a figure cannot be logged", where=f"inputs.totals.{name}", found=repr(value), allowed="number, text or null"
+    )
