@@ -103,6 +103,8 @@ def _environment(threads: int) -> dict[str, str]:
     return {
         **os.environ,
         "OMP_NUM_THREADS": str(threads),
+        # One machine: gloo needs no name of the host, which containers often cannot resolve.
+        "GLOO_SOCKET_IFNAME": "lo",
         # Deterministic matrix products on CUDA need a fixed workspace.
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         # A node that joins later would be given the address of a store that nobody serves, and hang.

@@ -22,7 +22,8 @@ from include.training.stop import StopFlag
 _log = logging.getLogger("plimsoll.train")
 
 
-def _run(order: WorkerOrder, stop: StopFlag) -> WorkerOutcome:
+def run_attempt(order: WorkerOrder, *, stop: StopFlag) -> WorkerOutcome:
+    """Train, and turn every failure into an outcome."""
     try:
         from include.training.session import train  # noqa: PLC0415 - imports torch; its failure is an outcome too
 
@@ -43,7 +44,7 @@ def main(order_file: Path) -> NoReturn:
     stop.listen()
     write_json(order.job_dir / STARTED, own_identity().to_json())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
-    outcome = _run(order, stop)
+    outcome = run_attempt(order, stop=stop)
     write_json(order.job_dir / OUTCOME, outcome.model_dump(mode="json"))
     sys.stdout.flush()
     sys.stderr.flush()

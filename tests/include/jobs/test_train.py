@@ -14,10 +14,12 @@ import pytest
 from include.config.job_messages import TrainResult
 from include.config.settings import Settings
 from include.core.contracts.dataset import DatasetRef
+from include.core.errors import PlimsollError, PreemptedError, UserError
 from include.core.store import ObjectStore
+from include.jobs import train
+from include.jobs.context import JobContext
+from include.training.outcome import WorkerOutcome
 from tests.support.training import RunningJob, tiny_workload, train_request, write_dataset
-
-pytestmark = pytest.mark.integration
 
 EPOCHS, ROWS = 10, {"train": 650, "validation": 40, "test": 40}
 # 21 steps per epoch, the last one short; wide layers make a step long enough to be disturbed.
@@ -61,6 +63,7 @@ def finish(job: RunningJob, straight: TrainResult, *, resumed_step: int) -> None
     assert result.metrics == straight.metrics
 
 
+@pytest.mark.integration
 def test_notice_costs_no_step_and_the_weights_are_those_of_the_undisturbed_training(
     file_store: ObjectStore, start: Start, straight: TrainResult
 ) -> None:
@@ -77,6 +80,7 @@ def test_notice_costs_no_step_and_the_weights_are_those_of_the_undisturbed_train
     finish(start(file_store, dataset, attempt=2), straight, resumed_step=outcome["step"])
 
 
+@pytest.mark.integration
 def test_kill_of_the_worker_then_sigterm_to_the_job_on_s3(
     s3_store: ObjectStore, start: Start, straight: TrainResult
 ) -> None:
@@ -100,6 +104,7 @@ def test_kill_of_the_worker_then_sigterm_to_the_job_on_s3(
     finish(start(s3_store, dataset, attempt=3), straight, resumed_step=told.document("outcome")["step"])
 
 
+@pytest.mark.integration
 def test_nothing_outlives_a_killed_job(file_store: ObjectStore, start: Start) -> None:
     job = start(file_store, write_dataset(file_store, rows=ROWS))
     job.wait_for_step(5)
@@ -111,9 +116,28 @@ def test_nothing_outlives_a_killed_job(file_store: ObjectStore, start: Start) ->
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
 
 
-def test_what_only_a_person_can_mend_is_bad_input(file_store: ObjectStore, start: Start) -> None:
-    job = start(file_store, write_dataset(file_store), order=tiny_workload(model={"factory": "cnn"}))
-    assert job.wait() == 64, job.log()
-    assert job.document("outcome")["status"] == "bad_input"
-    assert "the CNN needs images" in job.document("outcome")["error"]
-    assert "Traceback" not in job.log()
+@pytest.mark.parametrize(
+    ("outcome", "raised", "text"),
+    [
+        (WorkerOutcome(status="preempted", step=4, checkpoint_uri="file:///c"), PreemptedError, "step 4"),
+        (WorkerOutcome(status="bad_input", message="the CNN needs images"), UserError, "the CNN needs images"),
+        (WorkerOutcome(status="error", message="StoreError: gone"), PlimsollError, "StoreError: gone"),
+    ],
+)
+def test_outcome_of_the_worker_decides_how_the_job_ends(
+    outcome: WorkerOutcome,
+    raised: type[Exception],
+    text: str,
+    file_store: ObjectStore,
+    settings_for: Callable[..., Settings],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(train, "launch_training", lambda _order, store: outcome)
+    dataset = DatasetRef(uri=file_store.uri("datasets/none/manifest.json"), fingerprint="none", rows={})
+    context = JobContext(
+        request=train_request(dataset), settings=settings_for(file_store), store=file_store, job_dir=tmp_path
+    )
+    with pytest.raises(raised, match=text) as caught:
+        train.run(context)
+    assert type(caught.value) is raised

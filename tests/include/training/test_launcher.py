@@ -43,7 +43,8 @@ def launch(order: WorkerOrder, file_store: ObjectStore, monkeypatch: pytest.Monk
 
 
 def dump(name: str, value: object) -> str:
-    return f"open({name!r}, 'w').write({json.dumps(value)!r})\n"
+    """Program text that leaves a document in one step, as the worker does."""
+    return f"open('part', 'w').write({json.dumps(value)!r}); os.replace('part', {name!r})\n"
 
 
 def test_outcome_counts_and_not_the_exit_code(launch: Launch) -> None:

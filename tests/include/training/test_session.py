@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 import safetensors.torch
+import torch
 
 from include.config.job_messages import TrainResult
 from include.core.contracts.plan import Layout
 from include.core.errors import DataError, UserError
 from include.core.store import ObjectStore
+from include.training import loop
 from include.training.model_factory import build_model
 from include.training.outcome import WorkerOutcome
 from include.training.weights import load_weights, weights_digest
@@ -123,14 +125,14 @@ def test_interval_of_the_request_goes_before_that_of_the_workload(
 
 @pytest.mark.parametrize("damage", ["no commit", "bit", "missing file", "short", "commit garbage", "commit bit"])
 def test_damaged_checkpoint_is_passed_over_with_its_reason_and_changes_nothing(
-    damage: str, any_store: ObjectStore, attempt: Attempt
+    damage: str, file_store: ObjectStore, attempt: Attempt
 ) -> None:
-    dataset = write_dataset(any_store)
+    dataset = write_dataset(file_store)
     request = train_request(dataset)
-    straight = finished(attempt(request, any_store))
+    straight = finished(attempt(request, file_store))
     newest = f"{request.run_prefix}/checkpoints/step-12-1"
-    reason = spoil(any_store, newest, damage)
-    second = finished(attempt(train_request(dataset, attempt=2), any_store))
+    reason = spoil(file_store, newest, damage)
+    second = finished(attempt(train_request(dataset, attempt=2), file_store))
     assert second.skipped == (("step-12-1", second.skipped[0][1]),)
     assert reason in second.skipped[0][1]
     assert second.resumed_step == 8
@@ -215,3 +217,17 @@ def test_checkpoints_are_readable_without_pickle(file_store: ObjectStore, attemp
     assert data is not None
     tensors = safetensors.torch.load(data)
     assert int(tensors["position.offset"]) == 3 * ROWS["train"]
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_lack_of_memory_names_the_micro_batch_and_what_to_try(
+    error: Exception, file_store: ObjectStore, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> torch.Tensor:
+        raise error
+
+    monkeypatch.setattr(loop, "forward_backward", fail)
+    with pytest.raises(UserError, match=r"out of memory.*step 1 of 12.*micro-batch 32.*smaller micro-batch"):
+        attempt(train_request(write_dataset(file_store)), file_store)
