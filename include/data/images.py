@@ -80,6 +80,32 @@ def _list_array(images: list[np.ndarray]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat))
 
 
+def _decode(members: list[RawFile], *, side: int | None) -> tuple[pa.ChunkedArray, tuple[int, int, int]]:
+    """Pixels of all images and their common (channels, height, width)."""
+    channels = _channels(members)
+    first_of_shape: dict[tuple[int, ...], str] = {}
+    chunks: list[pa.Array] = []
+    pending: list[np.ndarray] = []
+    for member, image in _open_all(members):
+        array = _pixels(image, channels=channels, side=side)
+        first_of_shape.setdefault(array.shape, member.name)
+        if len(first_of_shape) > 1:
+            raise DataError(
+                "images have different sizes",
+                where="data.source.image_size",
+                found="; ".join(f"{name} is {shape[1]} x {shape[2]}" for shape, name in first_of_shape.items()),
+                todo="set data.source.image_size to scale them to one size",
+            )
+        pending.append(array)
+        if len(pending) == _IMAGES_PER_CHUNK:
+            chunks.append(_list_array(pending))
+            pending = []
+    if pending:
+        chunks.append(_list_array(pending))
+    _, height, width = next(iter(first_of_shape))
+    return pa.chunked_array(chunks), (channels, height, width)
+
+
 def read_images(
     files: tuple[RawFile, ...], *, label: str, side: int | None
 ) -> tuple[pa.Table, list[str], tuple[int, int, int], int]:
@@ -105,30 +131,6 @@ def read_images(
             found=shown([f.name for f in files]) or "an empty folder",
             allowed=f"one sub-folder per class with files ending in {', '.join(IMAGE_SUFFIXES)}",
         )
-    channels = _channels(members)
-    first_of_shape: dict[tuple[int, ...], str] = {}
-    chunks: list[pa.Array] = []
-    pending: list[np.ndarray] = []
-    for member, image in _open_all(members):
-        array = _pixels(image, channels=channels, side=side)
-        first_of_shape.setdefault(array.shape, member.name)
-        if len(first_of_shape) > 1:
-            break
-        pending.append(array)
-        if len(pending) == _IMAGES_PER_CHUNK:
-            chunks.append(_list_array(pending))
-            pending = []
-    if len(first_of_shape) > 1:
-        sizes = [f"{name} is {shape[1]} x {shape[2]}" for shape, name in first_of_shape.items()]
-        raise DataError(
-            "images have different sizes",
-            where="data.source.image_size",
-            found="; ".join(sizes),
-            todo="set data.source.image_size to scale them to one size",
-        )
-    if pending:
-        chunks.append(_list_array(pending))
+    pixels, shape = _decode(members, side=side)
     labels = pa.array([member.name.split("/")[0] for member in members])
-    table = pa.table({PIXELS: pa.chunked_array(chunks), label: labels})
-    _, height, width = next(iter(first_of_shape))
-    return table, [member.name for member in members], (channels, height, width), others
+    return pa.table({PIXELS: pixels, label: labels}), [member.name for member in members], shape, others

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from obstore.exceptions import BaseError
+from obstore.exceptions import GenericError, PermissionDeniedError, UnauthenticatedError
 
 from include.config.settings import REPO
 from include.core.errors import DataError
@@ -22,6 +22,8 @@ TABLE_FORMATS = {
     ".feather": "feather", ".arrow": "feather",
 }  # fmt: skip
 _SHOWN_NAMES = 5
+# Anything else (no network, throttling) may pass: the job fails without blaming the workload, and may be tried again.
+_REFUSALS = (FileNotFoundError, PermissionError, PermissionDeniedError, UnauthenticatedError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,10 @@ def uri_files(uri: str, *, roots: tuple[Path, ...]) -> tuple[RawFile, ...]:
         return tuple(_local_files(_resolve_local(uri, roots), roots))
     try:
         files = tuple(_remote_files(uri))
-    except (BaseError, PermissionError, FileNotFoundError) as error:
+    except (*_REFUSALS, GenericError) as error:
+        # Listing a bucket that does not exist is a generic error that wraps the answer 404.
+        if isinstance(error, GenericError) and "status: 404" not in str(error):
+            raise
         raise DataError(
             "the object store does not give the data",
             where="data.source.uri",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from obstore.exceptions import GenericError
 
 from include.core.errors import DataError
 from include.core.store import ObjectStore
@@ -96,6 +97,15 @@ def test_nothing_in_the_object_store_is_a_data_error(s3_environment, uri) -> Non
     with pytest.raises(DataError, match=r"data\.source\.uri") as caught:
         uri_files(uri, roots=())
     assert uri in str(caught.value)
+
+
+def test_a_store_that_does_not_answer_is_not_blamed_on_the_workload(s3_environment, monkeypatch) -> None:
+    def no_answer(*_: object) -> bytes:
+        raise GenericError("connection refused")
+
+    monkeypatch.setattr(ObjectStore, "get", no_answer)
+    with pytest.raises(GenericError, match="connection refused"):
+        uri_files("s3://plimsoll-test/t.csv", roots=())
 
 
 @pytest.mark.parametrize(
