@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, ClassVar, Literal
 
 from airflow.sdk import BaseOperator
@@ -64,7 +64,7 @@ class StorageLifecycleOperator(BaseOperator):
             objects=take_inventory(installation.store, runs_over=runs_over),
             protect=registry_references(installation.settings),
             runs_over=runs_over,
-            leases_over=() if self.scope == "run" else _leases_over(installation, before=now - _LEASE_FILES_STAY),
+            leases_over=() if self.scope == "run" else installation.ledger.ended_leases(before=now - _LEASE_FILES_STAY),
             now=now,
         )
         limits = CleanupLimits(max_objects=int(self.max_objects), max_share=float(self.max_share))
@@ -91,8 +91,3 @@ def _runs_over(installation: Installation) -> list[str]:
         key.removesuffix("/sealed.json") for key, _ in installation.store.list("runs") if key.endswith("/sealed.json")
     )
     return [prefix for prefix in sealed if prefix not in busy]
-
-
-def _leases_over(installation: Installation, *, before: datetime) -> list[str]:
-    ended = installation.ledger.events(kind="ended", limit=100_000)
-    return [event.lease_id for event in ended if event.lease_id and datetime.fromisoformat(event.at) < before]

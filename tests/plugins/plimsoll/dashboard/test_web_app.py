@@ -1,0 +1,105 @@
+"""The dashboard: every route refuses strangers; what it shows comes from ledger and store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI, HTTPException
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+
+from include.config.workload import Workload
+from include.core.contracts.plan import Plan
+from include.core.ids import run_prefix
+from plimsoll.dashboard import web_app
+from plimsoll.dashboard.run_view import recent_runs, run_view
+from plimsoll.hooks.installation import Installation
+from tests.support.task_context import DAG_ID, RUN_ID, write_run
+
+GUARDS = [dependency.dependency for dependency in web_app.app.router.dependencies]
+RUN = {"dag_id": DAG_ID, "run_id": RUN_ID}
+
+
+@pytest.fixture
+def client(place: Installation, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    monkeypatch.setattr(web_app, "_sources", lambda: (place.store, place.ledger))
+    for guard in GUARDS:
+        monkeypatch.setitem(web_app.app.dependency_overrides, guard, lambda: None)
+    return TestClient(web_app.app)
+
+
+def test_every_route_is_guarded() -> None:
+    assert GUARDS
+    routes = [route for route in web_app.app.routes if isinstance(route, APIRoute)]
+    assert routes
+    for route in routes:
+        assert {dependency.call for dependency in route.dependant.dependencies} & set(GUARDS), route.path
+    assert [route for route in web_app.app.routes if not isinstance(route, APIRoute)] == []
+
+
+def test_the_guard_is_what_keeps_strangers_out(place: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise HTTPException(401)
+
+    monkeypatch.setattr(web_app, "_sources", lambda: (place.store, place.ledger))
+    for guard in GUARDS:
+        monkeypatch.setitem(web_app.app.dependency_overrides, guard, refuse)
+    stranger = TestClient(web_app.app)
+    for path in ("/", "/api/runs", "/api/run", "/api/picture", "/docs", "/openapi.json", "/redoc"):
+        assert stranger.get(path, params={**RUN, "name": "pareto.png"}).status_code in (401, 404), path
+    assert isinstance(web_app.app, FastAPI)
+    assert web_app.app.openapi_url is None
+
+
+def test_a_run_without_anything_is_shown_as_such(client: TestClient) -> None:
+    shown = client.get("/api/run", params=RUN).json()
+    assert shown["plan"] is None
+    assert shown["totals"]["usd"] is None
+    assert shown["leases"] == []
+
+
+def test_a_run_shows_its_plan_leases_and_attempts(
+    client: TestClient, place: Installation, digits: Workload, planned: Plan
+) -> None:
+    write_run(place, digits)
+    intent = place.ledger.intent(group_id="train-1", dag_id=DAG_ID, run_id=RUN_ID)
+    place.ledger.begin_attempt(group_id="train-1", job="train", lease_id=intent.lease_id, dag_id=DAG_ID, run_id=RUN_ID)
+    shown = client.get("/api/run", params=RUN).json()
+    assert shown["plan"]["offer"]["instance_type"] == planned.offer.instance_type
+    assert shown["leases"] == [{"lease_id": "train-1-g1", "open": True, "reason": None}]
+    assert [attempt["job"] for attempt in shown["attempts"]] == ["train"]
+    [listed] = client.get("/api/runs").json()
+    assert (listed["run_id"], listed["open_leases"]) == (RUN_ID, 1)
+
+
+def test_pictures_are_served_in_a_sandbox(client: TestClient, place: Installation) -> None:
+    place.store.put(f"{run_prefix(workload=DAG_ID, run_id=RUN_ID)}/selection/pareto.html", b"<p>front</p>")
+    answer = client.get("/api/picture", params={**RUN, "name": "pareto.html"})
+    assert answer.text == "<p>front</p>"
+    assert "sandbox" in answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("name", ["verdict.json", "../run.json", "pareto.png"])
+def test_only_pictures_are_served(client: TestClient, name: str) -> None:
+    assert client.get("/api/picture", params={**RUN, "name": name}).status_code == 404
+
+
+@pytest.mark.parametrize("dag_id", ["../x", "a/b", "", "a b", "x" * 300])
+def test_names_that_could_leave_the_store_are_refused(client: TestClient, dag_id: str) -> None:
+    assert client.get("/api/run", params={"dag_id": dag_id, "run_id": "r"}).status_code in (404, 422)
+
+
+def test_a_damaged_document_is_shown_as_absent(place: Installation) -> None:
+    place.store.put(f"{run_prefix(workload=DAG_ID, run_id=RUN_ID)}/plan.json", b"{broken")
+    shown = run_view(store=place.store, ledger=place.ledger, dag_id=DAG_ID, run_id=RUN_ID)
+    assert shown["plan"] is None
+    assert recent_runs(place.ledger) == []
+
+
+def test_the_page_writes_data_as_text_only() -> None:
+    page = Path(web_app.__file__).with_name("page.html").read_text()
+    assert "innerHTML" not in page
+    assert "http://" not in page
+    assert "https://" not in page

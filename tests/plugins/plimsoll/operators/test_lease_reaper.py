@@ -1,0 +1,65 @@
+"""The reaper ends what belongs to no live run, and only that."""
+
+from __future__ import annotations
+
+import pytest
+
+from include.core.contracts.lease import LaunchRequest, LeaseState
+from plimsoll.hooks.installation import Installation
+from plimsoll.operators.lease_reaper import LeaseReaperOperator
+from tests.support.task_context import FakeTaskInstance, context
+
+
+def lease(place: Installation, *, group: str, run_id: str) -> str:
+    intent = place.ledger.intent(group_id=group, dag_id="d" if run_id else "", run_id=run_id)
+    place.engine.launch(
+        LaunchRequest(
+            lease_id=intent.lease_id, group_id=group, run_id=run_id, dag_id="d" if run_id else "", expires_after_s=60
+        )
+    )
+    return intent.lease_id
+
+
+def reap(states: dict[str, str], **kwargs) -> dict[str, str]:
+    ti = FakeTaskInstance(run_states={("d", run): state for run, state in states.items()})
+    return LeaseReaperOperator(task_id="reap", **kwargs).execute(context(ti))
+
+
+@pytest.mark.parametrize("state", ["success", "failed"])
+def test_a_lease_of_a_finished_run_is_ended(place: Installation, state: str) -> None:
+    lease_id = lease(place, group="train-1", run_id="r1")
+    assert list(reap({"r1": state})) == [lease_id]
+    assert place.engine.describe(lease_id).state is LeaseState.ENDED
+    assert place.ledger.open_leases() == ()
+
+
+@pytest.mark.parametrize("state", ["running", "queued"])
+def test_a_live_run_keeps_its_lease(place: Installation, state: str) -> None:
+    lease_id = lease(place, group="train-1", run_id="r1")
+    assert reap({"r1": state}) == {}
+    assert place.engine.describe(lease_id).state is LeaseState.RUNNING
+
+
+def test_a_run_that_cannot_be_read_keeps_its_lease(place: Installation) -> None:
+    lease_id = lease(place, group="train-1", run_id="r1")
+    assert reap({}) == {}
+    assert place.engine.describe(lease_id).state is LeaseState.RUNNING
+
+
+def test_the_shared_lease_belongs_to_no_run(place: Installation) -> None:
+    lease_id = lease(place, group="control-1", run_id="")
+    assert reap({}) == {}
+    assert place.engine.describe(lease_id).state is LeaseState.RUNNING
+
+
+def test_a_dry_run_only_reports(place: Installation) -> None:
+    lease_id = lease(place, group="train-1", run_id="r1")
+    assert list(reap({"r1": "failed"}, dry_run=True)) == [lease_id]
+    assert place.engine.describe(lease_id).state is LeaseState.RUNNING
+
+
+def test_too_many_orphans_are_refused_as_a_whole(place: Installation) -> None:
+    leases = [lease(place, group=f"train-{number}", run_id="r1") for number in range(3)]
+    with pytest.raises(RuntimeError, match="3 orphaned leases, limit 2"):
+        reap({"r1": "failed"}, max_leases=2)
+    assert all(place.engine.describe(lease_id).state is LeaseState.RUNNING for lease_id in leases)
