@@ -50,36 +50,48 @@ class ArtefactFolder:
             return None
         return candidate
 
-    def commit(self, model: bytes, *, recipe: Recipe, source: Source, parameters: int | None) -> Candidate:
+    def commit(self, model: bytes, *, recipe: Recipe, source: Source, parameters: int) -> Candidate:
         """Write the model, then the document that commits it.
 
-        An earlier attempt that still runs may do the same: the document names the digest, so whichever model is in
-        place must be the one the document in place describes.
+        Args:
+            model: The artefact.
+            recipe: What made it.
+            source: What it was made of.
+            parameters: Parameters left in the float model.
+
+        Returns:
+            The candidate that holds: that of another attempt of this job where it was first.
 
         Raises:
-            StoreError: Another attempt committed different bytes at the same moment.
+            StoreError: Model and document do not fit each other, which only damage explains.
         """
+        kept = model if self.store.create(self.model_key, model) else self._settle(model)
         candidate = Candidate(
             recipe=recipe.name,
             recipe_hash=source.recipe_hash(recipe),
             model_uri=self.store.uri(self.model_key),
-            sha256=hashlib.sha256(model).hexdigest(),
-            size_bytes=len(model),
+            sha256=hashlib.sha256(kept).hexdigest(),
+            size_bytes=len(kept),
             parameters=parameters,
         )
-        if not self.store.create(self.model_key, model):
-            self._settle(model)
         self.store.create_json(self.recipe_key, _document(candidate, recipe, source))
         committed = self.find()
         if committed is None:
-            raise StoreError(f"another attempt wrote a different model | where: {self.prefix}")
+            raise StoreError(f"model and recipe.json do not fit each other | where: {self.prefix}")
         return committed
 
-    def _settle(self, model: bytes) -> None:
-        """A model is there already without a valid commit: left by an attempt that died, or damaged. Replace it."""
-        if self.store.get(self.model_key) != model:
-            self.store.delete(self.recipe_key)
-            self.store.put(self.model_key, model)
+    def _settle(self, model: bytes) -> bytes:
+        """Decide between a model that is there already and a new one; returns the one that stays.
+
+        Writes are whole, so a model without a document is good: its writer died, or is about to commit it. A model
+        that contradicts its document is damaged and is replaced.
+        """
+        there = self.store.get(self.model_key)
+        if there is not None and (self.find() is not None or not self.store.exists(self.recipe_key)):
+            return there
+        self.store.delete(self.recipe_key)
+        self.store.put(self.model_key, model)
+        return model
 
 
 def _document(candidate: Candidate, recipe: Recipe, source: Source) -> dict[str, object]:
