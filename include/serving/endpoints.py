@@ -111,10 +111,7 @@ class EndpointTable:
     async def close(self) -> None:
         """Answer what is queued and say in the store that nothing answers any more."""
         for name in list(self._acted_on):
-            try:
-                await self._withdraw(name)
-            except Exception as error:  # noqa: BLE001 - the store's errors are many; the others are closed all the same
-                _log.warning("endpoint=%s: actual state not written: %s", name, error)
+            await self._withdraw(name)
         await asyncio.gather(*self._draining)
 
     def _names(self) -> list[str]:
@@ -221,7 +218,10 @@ class EndpointTable:
                 "url": self._url,
             }
         )
-        await self._write_actual()
+        try:
+            await self._write_actual()
+        except Exception as away:  # noqa: BLE001 - the store's errors are many; it is written at the next look
+            _log.warning("endpoint=%s: actual state %s not written yet: %s", name, state, away)
 
     async def _write_actual(self) -> None:
         # Kept until written: a deployment waits for this document, and the store may be away for a moment.
