@@ -47,7 +47,7 @@ def airflow_variables(installation: Installation, ports: Ports, credentials: Cre
             "dags_folder": installation.repo / "dags",
             "plugins_folder": installation.repo / "plugins",
             "load_examples": False,
-            "executor": "LocalExecutor",
+            "executor": "stack.local_executor.PatientLocalExecutor",
             "parallelism": _PARALLELISM,
             "execution_api_server_url": f"{url}/execution/",
             "fernet_key": credentials.fernet_key,
@@ -67,6 +67,8 @@ def airflow_variables(installation: Installation, ports: Ports, credentials: Cre
         "api_auth": {"jwt_secret": credentials.jwt_secret},
         # Tasks renew their token with each heartbeat; a machine that slept for a while must not lose them.
         "execution_api": {"jwt_expiration_time": _TASK_TOKEN_S},
+        # A task whose pipes close before it exits is collected only after this wait; the default is five seconds.
+        "workers": {"min_heartbeat_interval": 1},
         # The default of one second is most of the gap between two short tasks.
         "scheduler": {"scheduler_idle_sleep_time": 0.25},
         "dag_processor": {"refresh_interval": 5, "bundle_refresh_check_interval": 5, "min_file_process_interval": 30},

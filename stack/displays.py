@@ -33,15 +33,15 @@ class PlainDisplay:
         """Nothing is known yet."""
         self._console = console
         self._began = time.monotonic()
-        self._seen: dict[str, tuple[str, int]] = {}
+        self._seen: dict[tuple[str, int], tuple[str, int]] = {}
         self._trained_at = float("-inf")
 
     def show(self, tasks: list[TaskLine], training: str) -> None:
         """Print what has changed."""
         for task in tasks:
             key = (task.state, task.try_number)
-            if task.state not in _QUIET_STATES and self._seen.get(task.name) != key:
-                self._seen[task.name] = key
+            if task.state not in _QUIET_STATES and self._seen.get(task.key) != key:
+                self._seen[task.key] = key
                 self._say(f"{task.name:34} {task.state}{_extra(task)}")
         now = time.monotonic()
         if training and now - self._trained_at >= _TRAINING_EVERY_S:
@@ -74,8 +74,8 @@ class LiveDisplay:
 def task_table(tasks: list[TaskLine], title: str) -> Table:
     """Tasks with state, seconds and try."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    table.add_column("task")
-    table.add_column("state")
+    table.add_column("task", no_wrap=True)
+    table.add_column("state", no_wrap=True)
     table.add_column("seconds", justify="right")
     table.add_column("try", justify="right")
     for task in tasks:

@@ -25,12 +25,14 @@ class TaskLine:
     """One task instance as it is shown.
 
     Attributes:
+        key: Task id and map index; the name of a mapped task changes once its item is known.
         name: Task id, with the mapped item where there is one.
         state: Airflow's state, ``waiting`` where it has none yet.
         seconds: Wall seconds so far, None before the start.
         try_number: Which try.
     """
 
+    key: tuple[str, int]
     name: str
     state: str
     seconds: float | None
@@ -86,6 +88,7 @@ def task_lines(tasks: list[dict[str, Any]], *, now: datetime) -> list[TaskLine]:
     ordered = sorted(tasks, key=lambda task: (task["start_date"] is None, task["start_date"] or "", task["map_index"]))
     return [
         TaskLine(
+            key=(str(task["task_id"]), int(task["map_index"])),
             name=_name(task),
             state=str(task["state"] or "waiting"),
             seconds=_seconds(task, now),

@@ -28,12 +28,12 @@ def print_summary(run: LastRun, console: Console) -> None:
 def candidate_table(run: LastRun) -> Table:
     """The candidates with what was measured of them."""
     table = Table(title="Candidates (test split, batch 1)", title_justify="left", box=None, pad_edge=False)
-    table.add_column("recipe")
+    table.add_column("recipe", no_wrap=True)
     for name in ("accuracy", "95 % interval", "kB", "p50 ms", "p95 ms", "CPU ms", "peak MB"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     for item in run.candidates:
-        marks = [mark for mark, shown in (("chosen", item.chosen), ("Pareto front", item.on_front)) if shown]
+        marks = [mark for mark, shown in (("chosen", item.chosen), ("on the front", item.on_front)) if shown]
         table.add_row(
             item.recipe,
             f"{item.accuracy:.4f}",

@@ -38,6 +38,7 @@ _GUARDS = ("lease_reaper", "storage_lifecycle")
 _INTERRUPTED = 130
 _LEASES_GONE_S = 20.0
 _FRESH_SETUP_S = 3600.0
+_WIDTH = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +256,11 @@ def parse(arguments: Sequence[str] | None = None) -> RunOrder:
 
 def main() -> int:
     """Entry point."""
-    return execute(parse(), StackSettings.from_environment(), Console(highlight=False))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # A file or a pipe has no width of its own, and the tables need this much.
+        console = Console(highlight=False, width=_WIDTH)
+    return execute(parse(), StackSettings.from_environment(), console)
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def test_an_airflow_that_has_gone_for_good_ends_it(server, store, monkeypatch):
 
 
 def line(state, *, attempt=1, seconds=1.25):
-    return TaskLine(name="train", state=state, seconds=seconds, try_number=attempt)
+    return TaskLine(key=("train", -1), name="train", state=state, seconds=seconds, try_number=attempt)
 
 
 def test_without_a_terminal_each_change_is_one_line():
