@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Param
+
 from plimsoll.operators.lease_reaper import LeaseReaperOperator
 from plimsoll.run_defaults import default_args
 

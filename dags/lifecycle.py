@@ -5,6 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from airflow.sdk import DAG
+
+from include.config.loader import load_folder
+from include.config.settings import Settings
+from include.config.workload import Workload
 from plimsoll import task_ids
 from plimsoll.operators.carbon_log import CarbonLogOperator
 from plimsoll.operators.checks import ApproveSpendingOperator, CheckInputsOperator
@@ -18,10 +22,6 @@ from plimsoll.run_defaults import default_args
 from plimsoll.task_groups.leased_capacity import leased_capacity
 from plimsoll.trigger_form import trigger_form
 from plimsoll.workload_assets import dataset_asset, model_asset, schedule_of
-
-from include.config.loader import load_folder
-from include.config.settings import Settings
-from include.config.workload import Workload
 
 DOC = """
 ### {name}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from airflow.sdk import DAG, Param
+
 from plimsoll.operators.storage_lifecycle import StorageLifecycleOperator
 from plimsoll.run_defaults import default_args
 

@@ -1,15 +1,20 @@
-"""Store, ledger and engine of this installation, built where they are used and never before a fork."""
+"""Store, ledger and engine of this installation, built where they are used and never before a fork.
+
+The engine's modules are imported when an operator runs, not when a DAG file is parsed: a parse is paid for every few
+seconds, and again by each task.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from include.compute.driver import JobDriver
-from include.compute.engine import Engine
-from include.compute.local import LocalEngine
-from include.config.settings import Settings
-from include.core.store import ObjectStore
-from include.ledger.ledger import Ledger
+if TYPE_CHECKING:
+    from include.compute.driver import JobDriver
+    from include.compute.engine import Engine
+    from include.config.settings import Settings
+    from include.core.store import ObjectStore
+    from include.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,13 @@ class Installation:
 
 def connect() -> Installation:
     """Build the clients of this process from the settings in its environment."""
+    # Imports at run time, see the module docstring.
+    from include.compute.driver import JobDriver  # noqa: PLC0415
+    from include.compute.local import LocalEngine  # noqa: PLC0415
+    from include.config.settings import Settings  # noqa: PLC0415
+    from include.core.store import ObjectStore  # noqa: PLC0415
+    from include.ledger.ledger import Ledger  # noqa: PLC0415
+
     settings = Settings.from_environment()
     store = ObjectStore(settings.store)
     ledger = Ledger(settings.ledger)

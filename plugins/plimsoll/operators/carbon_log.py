@@ -7,7 +7,6 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from include.config.run_record import RunRecord
-from include.core.json_codec import to_json
 from plimsoll import task_ids
 from plimsoll.hooks.installation import Installation
 from plimsoll.hooks.run_context import read_plan
@@ -47,6 +46,8 @@ class CarbonLogOperator(RunJobOperator):
 
     @staticmethod
     def _report(run: RunRecord, installation: Installation) -> dict[str, Any]:
+        from include.core.json_codec import to_json  # noqa: PLC0415 - not wanted at parse time
+
         ledger = installation.ledger
         charges = ledger.charges(dag_id=run.dag_id, run_id=run.run_id)
         training = [charge for charge in charges if charge.lease_id.startswith("train-")]

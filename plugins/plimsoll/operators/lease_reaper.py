@@ -6,7 +6,6 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from include.compute.settlement import settle_lease
 from include.core.clock import SystemClock
 from include.core.contracts.lease import Lease, LeaseState
 from plimsoll.hooks.installation import Installation, connect
@@ -57,5 +56,7 @@ class LeaseReaperOperator(BaseOperator):
 
     @staticmethod
     def _end(installation: Installation, lease_id: str, why: str) -> None:
+        from include.compute.settlement import settle_lease  # noqa: PLC0415 - brings the ledger; not wanted at parse time
+
         installation.engine.stop(lease_id, reason=f"reaper: {why}")
         settle_lease(store=installation.store, ledger=installation.ledger, lease_id=lease_id, reason=f"reaper: {why}")

@@ -8,10 +8,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from include.core.clock import SystemClock
-from include.core.contracts.demand import Demand
 from include.core.errors import UserError
-from include.core.json_codec import from_json, to_json
-from include.sizing.planner import make_plan
 from plimsoll import task_ids
 from plimsoll.hooks.installation import connect
 from plimsoll.hooks.run_context import read_run, small_json
@@ -26,12 +23,16 @@ class PlanTrainingOperator(BaseOperator):
         Returns:
             The choice in brief; the whole plan with all alternatives is in the store.
         """
+        # The catalog and the planner are needed when the task runs, not when its DAG file is parsed.
+        from include.catalog.loader import load_catalog  # noqa: PLC0415
+        from include.core.contracts.demand import Demand  # noqa: PLC0415
+        from include.core.json_codec import from_json, to_json  # noqa: PLC0415
+        from include.sizing.planner import make_plan  # noqa: PLC0415
+
         installation = connect()
         run = read_run(context, installation)
         demand = from_json(Demand, context["ti"].xcom_pull(task_ids=task_ids.PROFILE)["demand"])
         key = f"{run.run_prefix}/plan.json"
-        from include.catalog.loader import load_catalog  # noqa: PLC0415 - reads its data file; not wanted at parse time
-
         offers = (*installation.engine.offers(demand), *load_catalog())
         try:
             plan = make_plan(

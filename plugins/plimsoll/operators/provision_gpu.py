@@ -8,12 +8,11 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from include.compute.settlement import settle_lease
 from include.core.contracts.lease import LeaseState
 from include.core.errors import UserError
 from include.core.ids import group_id
 from plimsoll.hooks.installation import connect
-from plimsoll.hooks.run_context import read_run, run_capacity
+from plimsoll.hooks.run_context import read_run
 from plimsoll.triggers.lease_ready_trigger import LeaseReadyTrigger
 
 
@@ -36,6 +35,8 @@ class ProvisionGpuOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, str]:
         """Launch, or find what an earlier try launched."""
+        from plimsoll.hooks.capacity import run_capacity  # noqa: PLC0415 - brings the ledger; not wanted at parse time
+
         installation = connect()
         run = read_run(context, installation)
         capacity = run_capacity(run, self.group, installation)
@@ -104,6 +105,8 @@ class ReleaseGpuOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Close, release by tag, settle the charges."""
+        from include.compute.settlement import settle_lease  # noqa: PLC0415 - brings the ledger; not wanted at parse time
+
         installation = connect()
         ti = context["ti"]
         gid = group_id(dag_id=ti.dag_id, run_id=ti.run_id, group=self.group)

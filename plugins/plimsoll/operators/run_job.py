@@ -10,13 +10,10 @@ from typing import Any, ClassVar
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from include.compute.driver import Capacity, Finished, JobCall, JobInputError
-from include.config.job_messages import JobRequest
 from include.config.run_record import RunRecord
 from include.core.errors import GroupClosedError, UserError
 from plimsoll.hooks.installation import Installation, connect
-from plimsoll.hooks.run_context import CONTROL, capacity_of, read_plan, read_run, small_json
-from plimsoll.operators.requests import Sources, build_inputs
+from plimsoll.hooks.run_context import CONTROL, read_run, small_json
 from plimsoll.triggers.job_trigger import JobTrigger
 
 
@@ -60,23 +57,31 @@ class RunJobOperator(BaseOperator):
         return self._move_on(context, lost_lease=lost)
 
     def _move_on(self, context: Any, *, lost_lease: str | None) -> Any:
+        # Imported by the task and not by the parse of its DAG file: this brings the ledger and the wire format of jobs.
+        from plimsoll.hooks.job_submission import Finished, submit_or_reattach  # noqa: PLC0415
+
         installation = connect()
         run = read_run(context, installation)
-        capacity = capacity_of(run, self.group, installation)
-        call = self._call(context, run, installation, capacity)
         try:
-            step = installation.driver.advance(call, capacity, lost_lease=lost_lease)
-        except (JobInputError, GroupClosedError, UserError) as error:
+            step = submit_or_reattach(
+                installation=installation,
+                run=run,
+                kind=self.kind,
+                item=self.item,
+                group=self.group,
+                inputs=lambda: self.inputs(context, run, installation),
+                lost_lease=lost_lease,
+            )
+        except (GroupClosedError, UserError) as error:
             raise AirflowFailException(f"run={run.run_id} {error}") from error
         if isinstance(step, Finished):
             return self.finish(context, run, installation, step.result)
-        nonce = self._sign_in(installation, step.lease_id, shared=capacity.shared)
         self.defer(
             trigger=JobTrigger(
                 base=step.base,
                 lease_id=step.lease_id,
                 lost_after_s=installation.settings.lost_after_s,
-                nonce=nonce,
+                nonce=self._sign_in(installation, step.lease_id),
             ),
             method_name="resume",
             timeout=self.wait_timeout,
@@ -89,46 +94,16 @@ class RunJobOperator(BaseOperator):
 
     def inputs(self, context: Any, run: RunRecord, installation: Installation) -> dict[str, Any]:
         """Fields of the request that depend on earlier tasks."""
-        ti = context["ti"]
-        sources = Sources(
-            run=run,
-            pull=lambda task_id: ti.xcom_pull(task_ids=task_id),
-            item=self.item,
-            plan=read_plan(run, installation),
-        )
-        return build_inputs(self.kind, sources)
+        from plimsoll.hooks.job_submission import upstream_inputs  # noqa: PLC0415 - see _move_on
 
-    def _call(self, context: Any, run: RunRecord, installation: Installation, capacity: Capacity) -> JobCall:
-        def request(attempt: int, base: str) -> dict[str, Any]:
-            fields = self.inputs(context, run, installation)
-            usd_per_h = capacity.launch("", 0).usd_per_h
-            fields["inputs"] = {"usd_per_h": usd_per_h, **fields.get("inputs", {})}
-            return JobRequest.model_validate(
-                {
-                    "kind": self.kind,
-                    "workload": run.workload,
-                    "run_id": run.run_id,
-                    "run_prefix": run.run_prefix,
-                    "base": base,
-                    "attempt": attempt,
-                    "code_version": run.code_version,
-                    **fields,
-                }
-            ).model_dump(mode="json")
+        return upstream_inputs(context["ti"], kind=self.kind, item=self.item, run=run, installation=installation)
 
-        return JobCall(
-            dag_id=run.dag_id,
-            run_id=run.run_id,
-            run_prefix=run.run_prefix,
-            kind=self.kind,
-            item=self.item,
-            request=request,
-        )
+    def _sign_in(self, installation: Installation, lease_id: str) -> str:
+        """Write who watches the lease now; an older watch's on_kill sees that somebody came back.
 
-    @staticmethod
-    def _sign_in(installation: Installation, lease_id: str, *, shared: bool) -> str:
-        """Write who watches the lease now; an older watch's on_kill sees that somebody came back."""
-        if shared:
+        The shared lease serves other runs too, so no watch may ever stop it: it gets no nonce.
+        """
+        if self.group == CONTROL:
             return ""
         nonce = uuid.uuid4().hex
         installation.store.put_json(f"leases/{lease_id}/watch.json", {"nonce": nonce})

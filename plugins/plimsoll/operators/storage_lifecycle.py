@@ -12,11 +12,6 @@ from airflow.sdk.exceptions import AirflowFailException
 from include.core.clock import SystemClock
 from include.core.errors import UserError
 from include.core.ids import run_prefix
-from include.core.json_codec import to_json
-from include.storage.apply import apply_cleanup
-from include.storage.inventory import take_inventory
-from include.storage.limits import CleanupLimits
-from include.storage.plan import plan_cleanup
 from plimsoll.hooks.installation import Installation, connect
 from plimsoll.hooks.registry_references import registry_references
 
@@ -55,6 +50,13 @@ class StorageLifecycleOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Plan, check the limits, apply or only report."""
+        # Needed when the task runs, not when its DAG file is parsed.
+        from include.core.json_codec import to_json  # noqa: PLC0415
+        from include.storage.apply import apply_cleanup  # noqa: PLC0415
+        from include.storage.inventory import take_inventory  # noqa: PLC0415
+        from include.storage.limits import CleanupLimits  # noqa: PLC0415
+        from include.storage.plan import plan_cleanup  # noqa: PLC0415
+
         installation = connect()
         ti = context["ti"]
         own = run_prefix(workload=ti.dag_id, run_id=ti.run_id)
