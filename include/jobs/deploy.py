@@ -6,6 +6,7 @@ The job writes desired state and never starts a server. Input: ``registered`` (r
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from include.serving.desired import DesiredState, ServedVersion, mark_verified, 
 from include.serving.rollout import require_server, undo, wait_until_served
 from include.serving.smoke import disagreements, run_smoke, smoke_failures
 
+_log = logging.getLogger("plimsoll.deploy")
 # Rows sent to the endpoint and compared with the registered version; all where the test split has fewer.
 COMPARED_ROWS = 200
 _FRESH_LIMIT_S = 120.0
@@ -203,6 +205,7 @@ class _FreshProcess:
         """
         code = self._process.wait(_FRESH_LIMIT_S)
         if code != 0:
-            tail = self._log.read_text(errors="replace")[-1500:]
-            raise PlimsollError(f"the registered version cannot be scored (exit {code}): {tail}")
+            text = self._log.read_text(errors="replace").strip()
+            _log.error("scoring the registered version failed\n%s", text[-4000:])
+            raise PlimsollError(f"the registered version cannot be scored (exit {code}): {text.rpartition(chr(10))[2]}")
         return np.asarray(np.load(self._out, allow_pickle=False), np.float32)

@@ -46,6 +46,7 @@ _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 
 
@@ -68,7 +69,7 @@ class MlflowRegistry:
         return mlflow.MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
 
     def _set_module_state(self) -> None:
-        """Logging and loading a model go through module state, whatever client is used elsewhere."""
+        """MLflow resolves ``models:/`` URIs and logs models through module state, whatever client is used elsewhere."""
         _ = self._client
         import mlflow
 
@@ -89,6 +90,7 @@ class MlflowRegistry:
         found_digest = hashlib.sha256(order.model).hexdigest()
         if found_digest != order.lineage.sha256:
             raise RegistryError(f"artefact has sha256 {found_digest}, lineage says {order.lineage.sha256}")
+        self._set_module_state()
         experiment = self._experiment(order.run.workload)
         run = self._run(experiment, order.run)
         self._log_documents(run, order)
@@ -97,15 +99,17 @@ class MlflowRegistry:
         existing = self._settle(order.model_name, order.lineage.sha256)
         if existing is not None:
             return Registered(version=existing, created=False)
-        source = self._logged(experiment, run, order.lineage.sha256) or self._log_model(run, order)
-        mine = str(self._create_version(order, run, source).version)
+        model_id = self._logged(experiment, run, order.lineage.sha256) or self._log_model(run, order)
+        mine = str(self._create_version(order, run, model_id).version)
         version = self._settle(order.model_name, order.lineage.sha256)
         if version is None:
             raise RegistryError(f"{order.model_name} version {mine} was created and cannot be found")
         return Registered(version=version, created=version.version == mine)
 
-    def _create_version(self, order: Registration, run: str, source: str) -> Any:  # noqa: ANN401 - MLflow is not typed
-        return self._client.create_model_version(order.model_name, source, run_id=run, tags=_tags(order.lineage))
+    def _create_version(self, order: Registration, run: str, model_id: str) -> Any:  # noqa: ANN401 - MLflow is not typed
+        return self._client.create_model_version(
+            order.model_name, f"models:/{model_id}", run_id=run, tags=_tags(order.lineage), model_id=model_id
+        )
 
     def _settle(self, model_name: str, sha256: str) -> RegisteredVersion | None:
         """The version of a digest: the lowest. Higher ones without an alias are what a lost race left."""
@@ -121,10 +125,10 @@ class MlflowRegistry:
         return same[0] if same else None
 
     def _logged(self, experiment: str, run: str, sha256: str) -> str | None:
-        """URI of a model that this run logged before it was interrupted."""
+        """Id of a model that this run logged before it was interrupted."""
         logged = self._client.search_logged_models([experiment], filter_string=f"tags.`{_TAG}sha256` = '{sha256}'")
         ready = [item for item in logged if item.source_run_id == run and str(item.status) == "READY"]
-        return str(ready[0].model_uri) if ready else None
+        return str(ready[0].model_id) if ready else None
 
     def _log_model(self, run: str, order: Registration) -> str:
         import mlflow
@@ -134,7 +138,6 @@ class MlflowRegistry:
         from mlflow.models import ModelSignature
         from mlflow.types import Schema, TensorSpec
 
-        self._set_module_state()
         proto = onnx.load_from_string(order.model)
         float32 = np.dtype(np.float32)
         inputs = TensorSpec(float32, (-1, *order.input_shape), proto.graph.input[0].name)
@@ -153,7 +156,7 @@ class MlflowRegistry:
                 save_as_external_data=False,
                 tags=_tags(order.lineage),
             )  # fmt: skip
-        return str(info.model_uri)
+        return str(info.model_id)
 
     def repoint(self, version: RegisteredVersion, lineage: Lineage) -> RegisteredVersion:
         """Let a version refer to another copy of the same artefact, when the first one is gone from the store."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -40,6 +41,46 @@ def registry(registry_uri: str) -> MlflowRegistry:
     return MlflowRegistry(registry_uri)
 
 
+@pytest.fixture(scope="session")
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory, empty_registry_file: Path) -> Iterator[str]:
+    """URL of an MLflow server with proxied artefacts, as the stack starts it; shared by all tests of the session."""
+    folder = tmp_path_factory.mktemp("mlflow-server")
+    shutil.copy(empty_registry_file, folder / "mlflow.db")
+    port = free_port()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
+            *("--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"),
+            *("--serve-artifacts", "--artifacts-destination", f"file://{folder / 'artifacts'}"),
+        ],
+        cwd=folder,
+        env={
+            **os.environ,
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
+        stdout=(folder / "server.log").open("wb"),
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    yield _wait(process, f"http://127.0.0.1:{port}", "/health", folder / "server.log")
+    # Its workers are in its group. Not SIGTERM: it would wait for connections that this process keeps alive.
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(30)
+
+
+def _wait(process: subprocess.Popen[bytes], url: str, path: str, log: Path) -> str:
+    until = time.monotonic() + 120
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            urllib.request.urlopen(f"{url}{path}", timeout=5).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return url
+    raise AssertionError(log.read_text())
+
+
 @pytest.fixture
 def model_server(tmp_path: Path, settings_for: Callable[..., Settings]) -> Iterator[Callable[..., str]]:
     """``model_server(store, *arguments) -> url``: a model server as the stack starts it, ended after the test."""
@@ -55,16 +96,7 @@ def model_server(tmp_path: Path, settings_for: Callable[..., Settings]) -> Itera
             stderr=subprocess.STDOUT,
         )
         running.append(process)
-        url = f"http://127.0.0.1:{port}"
-        until = time.monotonic() + 30
-        while time.monotonic() < until and process.poll() is None:
-            try:
-                urllib.request.urlopen(f"{url}/ping", timeout=5).close()
-            except OSError:
-                time.sleep(0.02)
-            else:
-                return url
-        raise AssertionError((tmp_path / "model-server.log").read_text())
+        return _wait(process, f"http://127.0.0.1:{port}", "/ping", tmp_path / "model-server.log")
 
     yield start
     for process in running:

@@ -4,18 +4,21 @@ import json
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
 
+import numpy as np
 import pytest
 
 from include.config.job_messages import DeployResult, JobRequest
-from include.core.errors import GateError, UserError
+from include.core.errors import GateError, PlimsollError, UserError
 from include.core.store import ObjectStore
 from include.jobs import deploy, register
 from include.jobs.context import JobContext
 from include.registry.mlflow_registry import MlflowRegistry
-from include.serving import rollout
 from include.serving.desired import read_actual, read_desired
+from include.serving.rollout import require_server
 from tests.support.models import linear_model
 
 pytestmark = pytest.mark.integration
@@ -50,12 +53,37 @@ class Toy:
             return answer.headers["X-Model-Version"], json.load(answer)
 
 
+class ScoredHere:
+    """Stands for the fresh process, which costs seconds: the same registered version, loaded in this one."""
+
+    def __init__(self, context: JobContext, order: deploy._Order) -> None:
+        self._registry = MlflowRegistry(context.settings.mlflow_uri)
+        self._order = order
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def logits(self) -> np.ndarray:
+        score = self._registry.load(self._order.served.model_name, self._order.served.version)
+        return np.concatenate([score(row[None]) for row in self._order.rows])
+
+
 @pytest.fixture
-def toy(file_store, registry_uri, model_server, toy_request, context_for) -> Toy:
+def toy(fresh_toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    monkeypatch.setattr(deploy, "_FreshProcess", ScoredHere)
+    return fresh_toy
+
+
+@pytest.fixture
+def fresh_toy(file_store, registry_uri, model_server, toy_request, context_for) -> Toy:
     return Toy(file_store, registry_uri, model_server(file_store), toy_request, context_for)
 
 
-def test_the_version_is_served_tested_and_made_champion(toy: Toy) -> None:
+def test_the_version_is_served_tested_and_made_champion(fresh_toy: Toy) -> None:
+    toy = fresh_toy
     result = toy.deploy()
     assert (result.version, result.previous, result.rolled_back, result.agrees) == ("1", None, False, True)
     assert result.agreement_rows == 120
@@ -107,9 +135,18 @@ def test_a_corrupt_artefact_is_rolled_back_and_the_reason_is_told(toy: Toy) -> N
 def test_an_endpoint_that_disagrees_with_the_registered_version_is_rolled_back(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deploy._FreshProcess, "logits", lambda self: 0 * deploy.np.load(self._rows)[:, :3])
+    monkeypatch.setattr(ScoredHere, "logits", lambda self: np.zeros((len(self._order.rows), 3), np.float32))
     with pytest.raises(GateError, match="120 of 120 rows differ"):
         toy.deploy()
+
+
+def test_a_version_that_the_registry_cannot_load_is_rolled_back(fresh_toy: Toy, tmp_path: Path) -> None:
+    context = fresh_toy.deploy_context()
+    for copy in (tmp_path / "artifacts").rglob("model.onnx"):
+        copy.write_bytes(b"garbage")
+    with pytest.raises(PlimsollError, match=r"cannot be scored.*serves nothing"):
+        deploy.run(context)
+    assert read_desired(fresh_toy.store, "toy") is None
 
 
 def test_deploying_the_same_version_again_keeps_the_way_back(toy: Toy) -> None:
@@ -124,7 +161,7 @@ def test_deploying_the_same_version_again_keeps_the_way_back(toy: Toy) -> None:
 
 
 def test_without_a_server_the_error_says_what_to_start(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollout, "SERVER_LIMIT_S", 0.2)
+    monkeypatch.setattr(deploy, "require_server", partial(require_server, limit_s=0.2))
     toy.url = "http://127.0.0.1:9"
     with pytest.raises(UserError, match=r"make run.*include\.serving\.server"):
         toy.deploy()
@@ -138,11 +175,11 @@ def test_a_version_that_is_not_the_chosen_artefact_is_refused(toy: Toy) -> None:
         deploy.run(context)
 
 
-def test_as_a_process_with_the_store_on_s3(
-    s3_store, registry_uri, model_server, toy_request, run_job, settings_for
+def test_as_a_process_with_the_store_on_s3_and_a_registry_server(
+    s3_store, mlflow_server, model_server, toy_request, run_job, settings_for
 ) -> None:
     url = model_server(s3_store)
-    settings = settings_for(s3_store, mlflow_uri=registry_uri, serving_url=url)
+    settings = settings_for(s3_store, mlflow_uri=mlflow_server, serving_url=url)
     code, registered, _, log = run_job("register", toy_request("register", s3_store), s3_store, settings=settings)
     assert code == 0, log
     assert (registered["version"], registered["created"], registered["alias"]) == ("1", True, "challenger")

@@ -2,41 +2,22 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from include.config.settings import REPO
 from include.core.errors import UserError
 from include.registry.mlflow_registry import MlflowRegistry
-from include.registry.versions import Lineage, Registration, RegistryError, RunKey
-from tests.support.models import CLASSES, WIDTH, linear_model, onnx_logits
-
-RUN = RunKey(workload="toy", run_id="manual__2026-11-30T10:00:00+00:00")
-
-
-def order(*, seed: int = 0, run: RunKey = RUN) -> Registration:
-    model = linear_model(seed=seed)
-    return Registration(
-        run=run,
-        model_name="toy",
-        model=model,
-        input_shape=(WIDTH,),
-        classes=len(CLASSES),
-        lineage=Lineage(
-            sha256=hashlib.sha256(model).hexdigest(),
-            model_uri=f"file:///store/{seed}/model.onnx",
-            manifest_uri="file:///store/datasets/toy/manifest.json",
-            data_fingerprint="toy",
-            code_version="test",
-            checkpoint_uri=f"file:///store/{seed}/checkpoint",
-            weights_digest="w",
-            recipe="onnx-fp32",
-        ),
-        documents={"verdict.json": b"{}", "pareto.png": b"png"},
-        metrics={"accuracy": 0.97},
-    )
+from include.registry.references import live_references
+from include.registry.versions import RegistryError, RunKey
+from tests.support.models import WIDTH, linear_model, onnx_logits
+from tests.support.registrations import RUN, order
 
 
 def client(registry: MlflowRegistry):
@@ -81,23 +62,23 @@ def test_bytes_that_do_not_have_the_digest_are_refused(registry: MlflowRegistry)
         registry.register(dataclasses.replace(order(), model=b"something else"))
 
 
-def test_a_crash_between_logging_and_registering_leaves_one_version(
-    registry: MlflowRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class KilledError(Exception):
-        pass
-
-    def die(*_: object) -> None:
-        raise KilledError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(registry, "_create_version", die)
-        with pytest.raises(KilledError):
-            registry.register(order())
+def test_a_kill_between_logging_and_registering_leaves_one_version(registry: MlflowRegistry, registry_uri: str) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from include.registry.mlflow_registry import MlflowRegistry\n"
+        "from tests.support.registrations import order\n"
+        "MlflowRegistry._create_version = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "MlflowRegistry(sys.argv[1]).register(order())\n"
+    )
+    died = subprocess.run([sys.executable, "-c", code, registry_uri], cwd=REPO, capture_output=True, check=False)
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    experiment = client(registry).get_experiment_by_name("toy").experiment_id
+    assert len(client(registry).search_logged_models([experiment])) == 1, "it died after logging"
+    assert registry.model_names() == ["toy"]
+    assert registry.versions("toy") == []
     registered = registry.register(order())
     assert registered.created
     assert len(registry.versions("toy")) == 1
-    experiment = client(registry).get_experiment_by_name("toy").experiment_id
     assert len(client(registry).search_logged_models([experiment])) == 1
     assert len(client(registry).search_runs([experiment])) == 1
 
@@ -172,3 +153,25 @@ def test_a_version_can_be_pointed_at_another_copy(registry: MlflowRegistry) -> N
     version = registry.register(order()).version
     moved = dataclasses.replace(order().lineage, model_uri="file:///store/copy/model.onnx")
     assert registry.repoint(version, moved).lineage == moved
+
+
+@pytest.mark.integration
+def test_over_http_everything_is_the_same(mlflow_server: str) -> None:
+    registry = MlflowRegistry(mlflow_server)
+    name = "over-http"
+    with pytest.raises(UserError, match="no such registered version"):
+        registry.get(name, "1")
+    assert registry.by_alias(name, "champion") is None
+    first = registry.register(order(model_name=name))
+    again = registry.register(order(model_name=name, run=RunKey(workload="toy", run_id="another")))
+    assert (first.created, again.created, again.version) == (True, False, first.version)
+    registry.challenge(name, "1")
+    assert registry.promote(name, "1") is None
+    assert registry.aliases(name) == {"champion": "1"}
+    rows = np.ones((2, WIDTH), np.float32)
+    assert np.array_equal(registry.load(name, "1")(rows), onnx_logits(linear_model(), rows))
+    registry.register(order(seed=1, model_name=name))
+    client(registry).delete_model_version(name, "1")
+    found = live_references(registry, expected=[name])
+    assert {item.version for item in found if item.model_name == name} == {"2"}
+    assert registry.log_metrics_to_run(RUN, metrics={"usd": 1.0}) == first.version.mlflow_run_id
