@@ -24,6 +24,7 @@ class PlanSummary(Edge):
     alternatives: int = Field(description="Offers that were ranked behind the chosen one.")
     rejected: int = Field(description="Offers that were rejected, each with a reason in plan.json.")
     best_alternatives: tuple[str, ...] = Field(description="The next best offers, best first, at most three.")
+    first_rejected: tuple[str, ...] = Field(description="The first rejected offers with their reasons, at most three.")
 
 
 class TrainingAttempt(Edge):

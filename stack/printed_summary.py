@@ -64,6 +64,7 @@ def _plan_lines(run: LastRun) -> list[tuple[str, str]]:
             ("Plan", f"{run.plan.offer}; {run.plan.rule}"),
             ("Alternatives", f"{run.plan.alternatives} ranked ({others}), {run.plan.rejected} rejected with reasons"),
         ]
+        found += [("  rejected", text) for text in run.plan.first_rejected]
     if run.attempts:
         lost = _UNKNOWN if run.steps_lost is None else str(run.steps_lost)
         found.append(

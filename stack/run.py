@@ -87,7 +87,11 @@ class Command:
         api = stack.api()
         self._make_ready(stack, api, workload)
         stack_s = time.monotonic() - began
-        run_id, state, run_s = self._one_run(stack, api, workload)
+        try:
+            run_id, state, run_s = self._one_run(stack, api, workload)
+        finally:
+            if not self._order.once:
+                switch_on_guards(api)
         return self._sum_up(stack, api, workload, run_id, state, stack_s=stack_s, run_s=run_s)
 
     def _make_ready(self, stack: Stack, api: AirflowApi, workload: Workload) -> None:
@@ -98,9 +102,7 @@ class Command:
         dag_ready.wait_for_dag(api, workload.name, since=since, timeout_s=self._settings.start_timeout_s)
         dag_ready.wait_for_files(api, stack.installation.repo / "dags", since=since)
         dag_ready.refuse_broken_code(api, since=since)
-        for dag_id in (*_GUARDS, workload.name):
-            if api.dag(dag_id) is not None:
-                api.unpause(dag_id)
+        api.unpause(workload.name)
 
     def _one_run(self, stack: Stack, api: AirflowApi, workload: Workload) -> tuple[str, str, float]:
         if waiting := api.active_runs(workload.name):
@@ -150,6 +152,17 @@ class Command:
         print_summary(found, self._console)
         self.say(f"Summary written to {stack.installation.last_run}")
         return found
+
+
+def switch_on_guards(api: AirflowApi) -> None:
+    """Let the guards run from now on. They begin at once, so on a small machine they wait for the person's own run."""
+    for dag_id in _GUARDS:
+        try:
+            if api.dag(dag_id) is not None:
+                api.unpause(dag_id)
+        except ApiError:
+            # The stack is going down, and then there is nothing to guard; the run's own error is the one to show.
+            return
 
 
 def _settled_leases(store: ObjectStore, stack: Stack) -> set[str]:

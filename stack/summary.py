@@ -134,6 +134,7 @@ def _deployment_problems(outcome: RunOutcome, facts: RunFacts) -> list[str]:
 def plan_summary(plan: Plan) -> PlanSummary:
     """The plan in a few lines."""
     good = [ranked.offer.name for ranked in plan.alternatives if ranked.rejected is None]
+    bad = [f"{ranked.offer.name}: {ranked.rejected}" for ranked in plan.alternatives if ranked.rejected]
     return PlanSummary(
         offer=plan.offer.name,
         rule=plan.rule,
@@ -145,8 +146,9 @@ def plan_summary(plan: Plan) -> PlanSummary:
         predicted_gco2e=plan.prediction.gco2e,
         method=plan.prediction.method,
         alternatives=len(good),
-        rejected=len(plan.alternatives) - len(good),
+        rejected=len(bad),
         best_alternatives=tuple(good[:_SHOWN_ALTERNATIVES]),
+        first_rejected=tuple(bad[:_SHOWN_ALTERNATIVES]),
     )
 
 

@@ -123,3 +123,59 @@ def test_an_old_set_up_is_not_counted_for_this_command(tmp_path):
     assert run._setup_seconds(tmp_path) == 12.5
     os.utime(path, (0, 0))
     assert run._setup_seconds(tmp_path) is None
+
+
+@pytest.fixture
+def ready(installation, server, monkeypatch):
+    """A command whose stack, DAG and run are pretended; Airflow is the fake server."""
+    from include.config.settings import Settings
+    from stack.airflow_api import AirflowApi
+    from stack.ports import Ports
+
+    ports = Ports(airflow=server.port, mlflow=1, serving=1)
+    settings = Settings(store=f"file://{installation.var}/store", work_root=installation.var / "work")
+    api = AirflowApi(url=server.url, user="admin", password="x")
+    stack = SimpleNamespace(
+        installation=installation,
+        ports=ports,
+        settings=settings,
+        started_at=datetime.now(UTC),
+        reused=False,
+        api=lambda: api,
+    )
+    monkeypatch.setattr(run.start, "start", lambda *a: stack)
+    for name in ("wait_for_dag", "wait_for_files", "refuse_broken_code"):
+        monkeypatch.setattr(run.dag_ready, name, lambda *a, **k: None)
+    monkeypatch.setattr(run.pools, "ensure", lambda api: None)
+    answers = server.answers
+    base = "/api/v2/dags/digits/dagRuns"
+    answers[("GET", f"{base}?state=queued&state=running&limit=100&offset=0")] = (
+        200,
+        {"dag_runs": [], "total_entries": 0},
+    )
+    answers[("POST", base)] = (200, {"dag_run_id": "r"})
+    answers[("GET", f"{base}/r")] = (200, {"state": "failed"})
+    answers[("GET", f"{base}/r/taskInstances?limit=100&offset=0")] = (200, {"task_instances": [], "total_entries": 0})
+    for name in ("digits", "lease_reaper", "storage_lifecycle"):
+        answers[("GET", f"/api/v2/dags/{name}")] = (200, {"dag_id": name})
+        answers[("PATCH", f"/api/v2/dags/{name}")] = (200, {})
+    return installation, server
+
+
+def unpaused(server):
+    return [path.rpartition("/")[2] for method, path, *_ in server.requests if method == "PATCH"]
+
+
+@pytest.mark.parametrize(("once", "on"), [(False, ["digits", "lease_reaper", "storage_lifecycle"]), (True, ["digits"])])
+def test_a_run_from_trigger_to_summary(ready, monkeypatch, once, on):
+    installation, server = ready
+    monkeypatch.setattr(run.stop, "stop", lambda settings, say: 0)
+    console = Console(file=StringIO(), width=200)
+    order = run.RunOrder(workload="digits", once=once, drill=True)
+    assert run.execute(order, StackSettings(var=installation.var), console) == 1
+    triggered = next(entry for entry in server.requests if entry[:2] == ("POST", "/api/v2/dags/digits/dagRuns"))
+    assert triggered[2]["conf"] == {"interruption_drill": True}
+    assert "the run ended as failed" in console.file.getvalue()
+    assert '"state": "failed"' in installation.last_run.read_text()
+    # The guards begin to run at once, so they wait for the person's own run.
+    assert unpaused(server) == on

@@ -52,6 +52,8 @@ def test_a_whole_run(any_store):
     assert found.energy.method == "estimated: power model; measured: counter"
     assert (found.carbon.gco2e, found.carbon.known_gco2e) == (None, 0.0)
     assert (found.plan.alternatives, found.plan.rejected) == (1, 1)
+    assert found.plan.best_alternatives == ("g6.xlarge/spot/local",)
+    assert found.plan.first_rejected == ("p5.48xlarge/on-demand/local: over the budget",)
     assert [c.recipe for c in found.candidates if c.chosen] == ["static-int8"]
     assert found.storage.deleted_bytes == 20
     assert LastRun.model_validate_json(found.model_dump_json()) == found
