@@ -18,6 +18,7 @@ _BIN = REPO / ".venv" / "bin"
 _CLOSING = re.compile(r"^=+ .*\bin \d[\d.]*s.* =+$")
 _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
 _NO_TESTS = 5
+_PROCESSES = os.cpu_count() or 1
 _SMALL = "not stack and not e2e and not gpu"
 
 
@@ -46,16 +47,20 @@ class Outcome:
     closing: tuple[str, ...]
 
 
-def _pytest(selection: str) -> tuple[tuple[str, ...], ...]:
-    return (("pytest", "-m", selection),)
+def _pytest(selection: str, *, processes: int = 0) -> tuple[tuple[str, ...], ...]:
+    # Whole files to a process: fixtures of a module and servers of a session are then made once.
+    spread = ("-n", str(processes), "--dist", "loadfile") if processes else ()
+    return (("pytest", *spread, "-m", selection),)
 
 
 PARTS = {
     "lint": Part(
         name="lint", commands=(("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",), ("lint-imports",))
     ),
-    "unit": Part(name="unit", commands=_pytest(f"not integration and not drill and {_SMALL}")),
-    "integration": Part(name="integration", commands=_pytest(f"integration and not drill and {_SMALL}")),
+    "unit": Part(name="unit", commands=_pytest(f"not integration and not drill and {_SMALL}", processes=_PROCESSES)),
+    "integration": Part(
+        name="integration", commands=_pytest(f"integration and not drill and {_SMALL}", processes=_PROCESSES)
+    ),
     "offline drills": Part(name="offline drills", commands=_pytest(f"drill and {_SMALL}")),
     "stack": Part(name="stack", commands=_pytest("(stack or e2e) and not drill and not gpu")),
     "all drills": Part(name="all drills", commands=_pytest("drill and not gpu")),

@@ -10,7 +10,7 @@ from datetime import datetime
 from stack.airflow_api import request
 from stack.errors import StackError
 from stack.installation import Installation
-from stack.ports import Ports, listener_is_below
+from stack.ports import Ports, strangers
 from stack.programs import AIRFLOW_COMPONENTS, SERVERS
 
 _HEARTBEATS = {
@@ -20,7 +20,7 @@ _HEARTBEATS = {
 }
 _PROBES = {"mlflow": "/health", "serving": "/ping"}
 _PROBE_TIMEOUT_S = 3.0
-_PAUSE_S = 0.25
+_PAUSE_S = 0.5
 _TAIL_LINES = 8
 _OK = 200
 
@@ -62,15 +62,6 @@ def _fresh(beat: str | None, since: datetime) -> bool:
     return beat is not None and datetime.fromisoformat(beat) >= since
 
 
-def strangers(ports: Ports, supervisor_pid: int) -> list[str]:
-    """Servers of ours whose port another program has taken since it was chosen."""
-    return [
-        f"{name} (port {port})"
-        for name, port in (("airflow", ports.airflow), ("mlflow", ports.mlflow), ("serving", ports.serving))
-        if listener_is_below(port, supervisor_pid) is False
-    ]
-
-
 def wait_healthy(
     *,
     installation: Installation,
@@ -89,6 +80,7 @@ def wait_healthy(
     deadline = time.monotonic() + timeout_s
     waiting: set[str] | None = None
     while missing := unhealthy(ports, since=since):
+        _refuse_strangers(ports, supervisor_pid)
         if failed := failed_programs():
             raise StackError(f"{failed[0]} does not stay up.\n{log_tail(installation, failed[0])}")
         if time.monotonic() > deadline:
@@ -98,6 +90,10 @@ def wait_healthy(
             say(f"{', '.join(sorted(done))} healthy")
         waiting = set(missing) if waiting is None else waiting & set(missing) or set(missing)
         time.sleep(_PAUSE_S)
+    _refuse_strangers(ports, supervisor_pid)
+
+
+def _refuse_strangers(ports: Ports, supervisor_pid: int) -> None:
     if found := strangers(ports, supervisor_pid):
         raise StackError(f"Another program has taken the port of {', '.join(found)} in the meantime: start again.")
 

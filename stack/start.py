@@ -106,8 +106,16 @@ def _stack(installation: Installation, chosen: Ports, started_at: datetime, *, r
 
 
 def _start_new(installation: Installation, settings: StackSettings, say: Say) -> Stack:
+    reservations = ports.Reservations()
+    try:
+        chosen = ports.choose(settings, say, reservations.take)
+        return _bring_up(installation, settings, chosen, say)
+    finally:
+        reservations.release()
+
+
+def _bring_up(installation: Installation, settings: StackSettings, chosen: Ports, say: Say) -> Stack:
     began, started_at = time.monotonic(), datetime.now(UTC)
-    chosen = ports.choose(settings, say)
     stack = _stack(installation, chosen, started_at, reused=False)
     _write_configuration(stack)
     pid = supervisor.start(installation, stack.environment)

@@ -63,23 +63,31 @@ def wait(installation, ports, **changes):
     health.wait_healthy(installation=installation, ports=ports, since=NOW, supervisor_pid=os.getpid(), **options)
 
 
-def test_it_stops_waiting_with_the_reasons(installation, ports, server):
+@pytest.fixture
+def ours(monkeypatch):
+    """The fake's port counts as one of ours; the fake listens in this very process."""
+    monkeypatch.setattr(health, "strangers", lambda ports, pid: [])
+
+
+def test_it_stops_waiting_with_the_reasons(installation, ports, server, ours):
     server.answers[("GET", "/ping")] = (500, "")
     with pytest.raises(StackError, match="serving: /ping answers 500"):
         wait(installation, ports)
 
 
-def test_a_program_that_gave_up_ends_the_wait_with_the_end_of_its_log(installation, ports, server):
+def test_a_program_that_gave_up_ends_the_wait_with_the_end_of_its_log(installation, ports, server, ours):
     server.answers[("GET", "/ping")] = (500, "")
     (installation.logs / "model-server.log").write_text("first\nModuleNotFoundError: x\n")
     with pytest.raises(StackError, match=r"(?s)model-server does not stay up.*ModuleNotFoundError: x"):
         wait(installation, ports, failed_programs=lambda: ["model-server"], timeout_s=60)
 
 
-def test_a_server_of_somebody_else_on_our_port_is_noticed(installation, ports):
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_server_of_somebody_else_on_our_port_is_noticed_at_once(installation, ports, server, status):
+    server.answers[("GET", "/ping")] = (status, {})
     with pytest.raises(StackError, match="Another program has taken the port of airflow"):
         # The fake listens in this very process, which is not one of its own descendants.
-        wait(installation, ports)
+        wait(installation, ports, timeout_s=60)
 
 
 def test_nobody_there_is_not_healthy():

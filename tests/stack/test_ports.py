@@ -11,6 +11,13 @@ from stack.installation import StackSettings
 
 
 @pytest.fixture
+def reservations(tmp_path):
+    made = ports.Reservations(tmp_path / "ports")
+    yield made
+    made.release()
+
+
+@pytest.fixture
 def listener():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -30,10 +37,10 @@ def test_a_listener_on_all_interfaces_takes_the_loopback_port_too():
         assert not ports.is_free(taken.getsockname()[1])
 
 
-def test_a_wanted_port_in_use_gives_the_next_free_one_and_one_line(listener, monkeypatch):
+def test_a_wanted_port_in_use_gives_the_next_free_one_and_one_line(listener, monkeypatch, reservations):
     monkeypatch.setattr(ports, "WANTED", {"airflow": listener, "mlflow": listener, "serving": listener})
     said = []
-    chosen = ports.choose(StackSettings(), said.append)
+    chosen = ports.choose(StackSettings(), said.append, reservations.take)
     taken = [chosen.airflow, chosen.mlflow, chosen.serving]
     assert listener not in taken
     assert len(set(taken)) == 3
@@ -41,34 +48,38 @@ def test_a_wanted_port_in_use_gives_the_next_free_one_and_one_line(listener, mon
     assert len(said) == 3
 
 
-def test_a_pinned_port_in_use_is_an_error_that_names_the_setting(listener):
+def test_a_pinned_port_in_use_is_an_error_that_names_the_setting(listener, reservations):
     with pytest.raises(StackError, match=rf"Port {listener} is in use, and PLIMSOLL_PORT_MLFLOW asks for it"):
-        ports.choose(StackSettings(port_mlflow=listener), lambda line: None)
+        ports.choose(StackSettings(port_mlflow=listener), lambda line: None, reservations.take)
 
 
-def test_two_servers_cannot_be_pinned_to_one_port(listener):
+def test_two_servers_cannot_be_pinned_to_one_port(reservations):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         free = probe.getsockname()[1]
     with pytest.raises(StackError, match="PLIMSOLL_PORT_SERVING"):
-        ports.choose(StackSettings(port_airflow=free, port_serving=free), lambda line: None)
+        ports.choose(StackSettings(port_airflow=free, port_serving=free), lambda line: None, reservations.take)
 
 
-def test_pinned_free_ports_are_taken_silently():
+def test_pinned_free_ports_are_taken_silently(reservations):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         free = probe.getsockname()[1]
     said = []
-    assert ports.choose(StackSettings(port_serving=free), said.append).serving == free
+    assert ports.choose(StackSettings(port_serving=free), said.append, reservations.take).serving == free
     assert not any("serving" in line for line in said)
+
+
+def all_on(port):
+    return ports.Ports(airflow=port, mlflow=port, serving=port)
 
 
 def test_a_listener_that_is_no_descendant_is_a_stranger(server, sleeper):
     process, _ = sleeper()
-    assert ports.listener_is_below(server.port, process.pid) is False
+    assert ports.strangers(all_on(server.port), process.pid)[0] == f"airflow (port {server.port})"
 
 
-def test_a_listener_below_the_root_is_ours(sleeper):
+def test_a_listener_below_the_root_is_none_and_neither_is_a_free_port():
     import subprocess
     import sys
 
@@ -76,6 +87,16 @@ def test_a_listener_below_the_root_is_ours(sleeper):
     code += "print(s.getsockname()[1], flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
         port = int(child.stdout.readline())
-        assert ports.listener_is_below(port, os.getpid()) is True
+        assert ports.strangers(all_on(port), os.getpid()) == []
         child.kill()
-    assert ports.listener_is_below(port, os.getpid()) is None
+    assert ports.strangers(all_on(port), os.getpid()) == []
+
+
+def test_two_starts_at_once_choose_different_ports(tmp_path, reservations):
+    other = ports.Reservations(tmp_path / "ports")
+    first = ports.choose(StackSettings(), lambda line: None, reservations.take)
+    second = ports.choose(StackSettings(), lambda line: None, other.take)
+    assert not {first.airflow, first.mlflow, first.serving} & {second.airflow, second.mlflow, second.serving}
+    reservations.release()
+    assert other.take(first.airflow)
+    other.release()
