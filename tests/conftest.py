@@ -111,3 +111,12 @@ def run_job(tmp_path: Path, settings_for: Callable[..., Settings]) -> Callable[.
         return run_job_process(request=request, store=store, settings=settings or settings_for(store), job_dir=folder)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The real Airflow stack in a folder of its own, once per session: see `tests.support.real_stack`."""
+    from tests.support.real_stack import real_stack  # what starts a stack is of no use to the other tests
+
+    with real_stack(tmp_path_factory.mktemp("stack")) as running:
+        yield running

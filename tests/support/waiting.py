@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], T], *, within_s: float = 10.0, what: str = "") -> T:
+def eventually(condition: Callable[[], T], *, within_s: float = 10.0, what: str = "", every_s: float = 0.02) -> T:
     """The first true answer of ``condition``.
 
     Raises:
@@ -19,5 +19,5 @@ def eventually(condition: Callable[[], T], *, within_s: float = 10.0, what: str 
     while not (answer := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within_s:g} s: {what or condition}")
-        time.sleep(0.02)
+        time.sleep(every_s)
     return answer
