@@ -14,7 +14,7 @@ from stack.installation import REPO
 FEATURES = 6
 ROWS = 600
 # Enough steps for a training of about ten seconds, so that there is time to break something in its middle.
-_LONG = {"epochs": 150, "batch_size": 16, "lr": 0.001, "seed": 7, "checkpoint_every_steps": 250}
+_LONG = {"epochs": 90, "batch_size": 16, "lr": 0.001, "seed": 7, "checkpoint_every_steps": 200}
 _SHORT = {"epochs": 3, "batch_size": 32, "seed": 7}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from airflow.sdk import BaseOperator
@@ -16,6 +18,9 @@ _LIVE_RUNS = ("queued", "running")
 class LeaseReaperOperator(BaseOperator):
     """Ends leases that are past their expiry or whose run is over. What cannot be read is left alone.
 
+    A lease of such a run that has ended by itself, or whose launch was announced but never made, is still open in the
+    ledger and counts against the quota: it is settled too.
+
     Args:
         max_leases: Most leases one pass may end; more is refused, since it smells of a wrong answer somewhere.
         dry_run: Only report.
@@ -29,8 +34,8 @@ class LeaseReaperOperator(BaseOperator):
     def execute(self, context: Any) -> dict[str, str]:
         """Find orphans by tag, end them, settle their charges."""
         installation = connect()
-        alive = [lease for lease in installation.engine.find() if lease.state is not LeaseState.ENDED]
-        orphans = {lease.lease_id: why for lease in alive if (why := self._orphaned(lease, context))}
+        suspects = _alive_or_open(installation)
+        orphans = {lease.lease_id: why for lease in suspects if (why := self._orphaned(lease, context))}
         if len(orphans) > self.max_leases:
             raise RuntimeError(
                 f"{len(orphans)} orphaned leases, limit {self.max_leases}; look before raising the limit"
@@ -60,3 +65,14 @@ class LeaseReaperOperator(BaseOperator):
 
         installation.engine.stop(lease_id, reason=f"reaper: {why}")
         settle_lease(store=installation.store, ledger=installation.ledger, lease_id=lease_id, reason=f"reaper: {why}")
+
+
+def _alive_or_open(installation: Installation) -> Iterable[Lease]:
+    """Leases that live by the engine, and those that the ledger holds for open."""
+    found = {lease.lease_id: lease for lease in installation.engine.find() if lease.state is not LeaseState.ENDED}
+    for entry in installation.ledger.open_leases():
+        if entry.lease_id not in found:
+            # Without an expiry: as long as the run lives, its own recovery settles a lease that has ended.
+            described = installation.engine.describe(entry.lease_id)
+            found[entry.lease_id] = replace(described, dag_id=entry.dag_id, run_id=entry.run_id, expires_at=None)
+    return found.values()

@@ -46,6 +46,26 @@ def test_a_run_that_cannot_be_read_keeps_its_lease(place: Installation) -> None:
     assert place.engine.describe(lease_id).state is LeaseState.RUNNING
 
 
+def test_a_lease_that_ended_with_nobody_there_to_settle_it_is_settled(place: Installation) -> None:
+    lease_id = lease(place, group="train-1", run_id="r1")
+    place.engine.ended[lease_id] = "expired"
+    assert list(reap({"r1": "failed"})) == [lease_id]
+    assert place.ledger.open_leases() == ()
+
+
+def test_a_lease_that_was_announced_and_never_launched_is_closed(place: Installation) -> None:
+    intent = place.ledger.intent(group_id="train-1", dag_id="d", run_id="r1")
+    assert list(reap({"r1": "failed"})) == [intent.lease_id]
+    assert place.ledger.open_leases() == ()
+
+
+def test_an_ended_lease_of_a_live_run_is_left_to_the_runs_own_recovery(place: Installation) -> None:
+    lease_id = lease(place, group="train-1", run_id="r1")
+    place.engine.ended[lease_id] = "lost"
+    assert reap({"r1": "running"}) == {}
+    assert [entry.lease_id for entry in place.ledger.open_leases()] == [lease_id]
+
+
 def test_the_shared_lease_belongs_to_no_run(place: Installation) -> None:
     lease_id = lease(place, group="control-1", run_id="")
     assert reap({}) == {}
