@@ -62,19 +62,12 @@ class MlflowRegistry:
 
     @cached_property
     def _client(self) -> Any:  # noqa: ANN401 - MLflow is not typed here
-        for name, value in _ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
-        import mlflow
-
-        return mlflow.MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
+        return _mlflow().MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
 
     def _set_module_state(self) -> None:
         """MLflow resolves ``models:/`` URIs and logs models through module state, whatever client is used elsewhere."""
-        _ = self._client
-        import mlflow
-
-        mlflow.set_tracking_uri(self._uri)
-        mlflow.set_registry_uri(self._uri)
+        _mlflow().set_tracking_uri(self._uri)
+        _mlflow().set_registry_uri(self._uri)
 
     # ---------------------------------------------------------------- registration
 
@@ -334,8 +327,18 @@ class MlflowRegistry:
         return score
 
 
+def _mlflow() -> Any:  # noqa: ANN401 - MLflow is not typed here
+    """The library, told before its first import to be quiet and not to retry for minutes."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    import mlflow
+
+    return mlflow
+
+
 @contextlib.contextmanager
 def _tolerating(*codes: str) -> Iterator[None]:
+    _mlflow()
     from mlflow.exceptions import MlflowException
 
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -78,7 +79,7 @@ def _process(settings: Settings, prefix: str, out: IO[bytes]) -> Iterator[subpro
         stdout=out,
         stderr=subprocess.STDOUT,
         cwd=REPO,
-        env=_environment(settings),
+        env={**os.environ, **settings.to_environment()},
     )
     try:
         yield process
@@ -89,12 +90,6 @@ def _process(settings: Settings, prefix: str, out: IO[bytes]) -> Iterator[subpro
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _environment(settings: Settings) -> dict[str, str]:
-    import os  # noqa: PLC0415 - passed on as it is, nothing is read from it
-
-    return {**os.environ, **settings.to_environment()}
 
 
 def _wait_until_serving(

@@ -82,8 +82,7 @@ def fresh_toy(file_store, registry_uri, model_server, toy_request, context_for) 
     return Toy(file_store, registry_uri, model_server(file_store), toy_request, context_for)
 
 
-def test_the_version_is_served_tested_and_made_champion(fresh_toy: Toy) -> None:
-    toy = fresh_toy
+def test_the_version_is_served_tested_and_made_champion(toy: Toy) -> None:
     result = toy.deploy()
     assert (result.version, result.previous, result.rolled_back, result.agrees) == ("1", None, False, True)
     assert result.agreement_rows == 120
