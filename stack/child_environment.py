@@ -68,7 +68,8 @@ def airflow_variables(installation: Installation, ports: Ports, credentials: Cre
         # Tasks renew their token with each heartbeat; a machine that slept for a while must not lose them.
         "execution_api": {"jwt_expiration_time": _TASK_TOKEN_S},
         # A task whose pipes close before it exits is collected only after this wait; the default is five seconds.
-        "workers": {"min_heartbeat_interval": 1},
+        # A busy machine answers late; a task that gives up after five seconds, the default, has to be run again.
+        "workers": {"min_heartbeat_interval": 1, "execution_api_timeout": 30},
         # The default of one second is most of the gap between two short tasks.
         "scheduler": {"scheduler_idle_sleep_time": 0.25},
         "dag_processor": {"refresh_interval": 5, "bundle_refresh_check_interval": 5, "min_file_process_interval": 30},

@@ -18,7 +18,7 @@ _HEARTBEATS = {
     "triggerer": "latest_triggerer_heartbeat",
     "dag_processor": "latest_dag_processor_heartbeat",
 }
-_PROBES = {"mlflow": "/health", "serving": "/ping"}
+_PROBES = {"mlflow": ("mlflow", "/health"), "model-server": ("serving", "/ping")}
 _PROBE_TIMEOUT_S = 3.0
 _PAUSE_S = 0.5
 _TAIL_LINES = 8
@@ -33,10 +33,14 @@ def unhealthy(ports: Ports, *, since: datetime | None) -> dict[str, str]:
         since: Heartbeats before this moment are those of an earlier start; None takes any.
     """
     missing = _airflow(ports, since)
-    for server, path in _PROBES.items():
+    probes = dict(_PROBES)
+    if "api-server" not in missing:
+        # The interface that tasks report to is built on its first request, which takes seconds: no task should wait.
+        probes["execution-api"] = ("airflow", "/execution/health")
+    for name, (server, path) in probes.items():
         status, text = request("GET", ports.url(server) + path, timeout_s=_PROBE_TIMEOUT_S)
         if status != _OK:
-            missing[server] = f"{path} answers {status or text}"
+            missing[name] = f"{path} answers {status or text}"
     return missing
 
 

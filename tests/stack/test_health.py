@@ -29,6 +29,7 @@ def ports(server):
     server.answers[("GET", "/api/v2/monitor/health")] = (200, airflow_health())
     server.answers[("GET", "/health")] = (200, "OK")
     server.answers[("GET", "/ping")] = (200, {})
+    server.answers[("GET", "/execution/health")] = (200, {})
     return Ports(airflow=server.port, mlflow=server.port, serving=server.port)
 
 
@@ -46,6 +47,11 @@ def test_one_component_down_is_named(server, ports):
     down = {"status": "unhealthy", "latest_triggerer_heartbeat": None}
     server.answers[("GET", "/api/v2/monitor/health")] = (200, airflow_health(triggerer=down))
     assert health.unhealthy(ports, since=NOW) == {"triggerer": "unhealthy"}
+
+
+def test_the_interface_that_tasks_report_to_is_built_before_a_task_needs_it(server, ports):
+    server.answers[("GET", "/execution/health")] = (500, "")
+    assert health.unhealthy(ports, since=NOW) == {"execution-api": "/execution/health answers 500"}
 
 
 def test_servers_that_answer_otherwise_are_named(server, ports):
@@ -71,7 +77,7 @@ def ours(monkeypatch):
 
 def test_it_stops_waiting_with_the_reasons(installation, ports, server, ours):
     server.answers[("GET", "/ping")] = (500, "")
-    with pytest.raises(StackError, match="serving: /ping answers 500"):
+    with pytest.raises(StackError, match="model-server: /ping answers 500"):
         wait(installation, ports)
 
 
@@ -95,4 +101,4 @@ def test_nobody_there_is_not_healthy():
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         found = health.unhealthy(Ports(airflow=port, mlflow=port, serving=port), since=None)
-    assert set(found) == {"api-server", "mlflow", "serving"}
+    assert set(found) == {"api-server", "mlflow", "model-server"}
