@@ -1,4 +1,6 @@
-"""``python -m include.registry.protect_set``: print what registered versions refer to, as a JSON list of URIs.
+"""``python -m include.registry.protect_set [MODEL ...]``: print the URIs that registered versions refer to, as JSON.
+
+The models named must be registered: they are being served, so a registry that does not know them is the wrong one.
 
 A process of its own, because reading the registry needs MLflow, and Airflow's operators must not import it. Exit 1 and
 a line on stderr when the registry cannot be read in full: the caller then deletes nothing.
@@ -15,11 +17,15 @@ from include.registry.references import live_references
 from include.registry.versions import RegistryError
 
 
-def main() -> int:
-    """Print the protect set of the registry named by the settings."""
+def main(expected: list[str]) -> int:
+    """Print the protect set of the registry named by the settings.
+
+    Args:
+        expected: Models that must be registered.
+    """
     registry = MlflowRegistry(Settings.from_environment().mlflow_uri)
     try:
-        references = live_references(registry)
+        references = live_references(registry, expected=expected)
     except RegistryError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -29,4 +35,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

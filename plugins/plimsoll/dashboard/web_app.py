@@ -15,6 +15,7 @@ from include.core.errors import PlimsollError
 from include.core.ids import run_prefix
 from include.core.store import ObjectStore
 from include.ledger.ledger import Ledger
+from plimsoll.dashboard.data_docs import newest_report, report_page
 from plimsoll.dashboard.run_view import recent_runs, run_view
 
 _PAGE = Path(__file__).with_name("page.html")
@@ -58,6 +59,20 @@ def run(dag_id: DagId, run_id: RunId) -> dict[str, Any]:
     """Plan, cost, carbon, verdict and leases of one run."""
     store, ledger = _sources()
     return run_view(store=store, ledger=ledger, dag_id=dag_id, run_id=run_id)
+
+
+@app.get("/data-docs")
+def data_docs(dag_id: DagId, run_id: RunId) -> Response:
+    """The validation report of a run."""
+    store, _ = _sources()
+    return newest_report(store, dag_id=dag_id, run_id=run_id)
+
+
+@app.get("/data-docs/{dag_id}/{key}/{attempt}/{path:path}")
+def data_docs_page(dag_id: str, key: str, attempt: str, path: str) -> Response:
+    """One page of a validation report."""
+    store, _ = _sources()
+    return report_page(store, dag_id=dag_id, key=key, attempt=attempt, path=path)
 
 
 @app.get("/api/picture")

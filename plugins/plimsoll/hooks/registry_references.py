@@ -8,14 +8,21 @@ import subprocess
 import sys
 
 from include.config.settings import Settings
+from include.core.store import ObjectStore
 
 _log = logging.getLogger(__name__)
 _PATIENCE_S = 120
 
 
-def registry_references(settings: Settings) -> tuple[str, ...] | None:
+def served_models(store: ObjectStore) -> tuple[str, ...]:
+    """Names of the models that endpoints are told to serve."""
+    desired = (store.get_json(key) for key, _ in store.list("serving") if key.endswith("/desired.json"))
+    return tuple(sorted({state["served"]["model_name"] for state in desired if state}))
+
+
+def registry_references(settings: Settings, store: ObjectStore) -> tuple[str, ...] | None:
     """URIs that registered versions refer to; None when the registry cannot be read: delete nothing then."""
-    command = [sys.executable, "-m", "include.registry.protect_set"]
+    command = [sys.executable, "-m", "include.registry.protect_set", *served_models(store)]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
         if answer.returncode == 0:

@@ -14,6 +14,7 @@ from include.config.run_record import RunRecord
 from include.core.errors import GroupClosedError, UserError
 from plimsoll.hooks.installation import Installation, connect
 from plimsoll.hooks.run_context import CONTROL, read_run, small_json
+from plimsoll.links.run_links import CostAndCarbonLink, DataDocsLink
 from plimsoll.triggers.job_trigger import JobTrigger
 
 
@@ -31,6 +32,7 @@ class RunJobOperator(BaseOperator):
     """
 
     template_fields: ClassVar[Sequence[str]] = ("item",)
+    operator_extra_links = (CostAndCarbonLink(), DataDocsLink())
 
     def __init__(
         self,

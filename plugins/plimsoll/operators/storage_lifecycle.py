@@ -64,7 +64,7 @@ class StorageLifecycleOperator(BaseOperator):
         now = SystemClock().now()
         plan = plan_cleanup(
             objects=take_inventory(installation.store, runs_over=runs_over),
-            protect=registry_references(installation.settings),
+            protect=registry_references(installation.settings, installation.store),
             runs_over=runs_over,
             leases_over=() if self.scope == "run" else installation.ledger.ended_leases(before=now - _LEASE_FILES_STAY),
             now=now,

@@ -91,6 +91,36 @@ def test_names_that_could_leave_the_store_are_refused(client: TestClient, dag_id
     assert client.get("/api/run", params={"dag_id": dag_id, "run_id": "r"}).status_code in (404, 422)
 
 
+def report(place: Installation, attempt: int) -> str:
+    prefix = f"{run_prefix(workload=DAG_ID, run_id=RUN_ID)}/validation/attempt-{attempt}/docs"
+    place.store.put(f"{prefix}/index.html", f"report {attempt}".encode())
+    place.store.put(f"{prefix}/static/styles/page.css", b"p {}")
+    return prefix
+
+
+def test_data_docs_lead_to_the_newest_report(client: TestClient, place: Installation) -> None:
+    for attempt in (2, 10):
+        report(place, attempt)
+    answer = client.get("/data-docs", params=RUN)
+    assert answer.text == "report 10"
+    assert "sandbox" in answer.headers["Content-Security-Policy"]
+    page = str(answer.url.path).removesuffix("index.html")
+    assert client.get(f"{page}static/styles/page.css").headers["content-type"].startswith("text/css")
+
+
+def test_a_run_without_a_report_says_who_writes_it(client: TestClient) -> None:
+    answer = client.get("/data-docs", params=RUN)
+    assert answer.status_code == 404
+    assert "validate" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["..%2f..%2frun.json", "%2e%2e/run.json", ".hidden", "a//b", "absent.html"])
+def test_data_docs_stay_inside_the_report(client: TestClient, place: Installation, path: str) -> None:
+    report(place, 1)
+    key = run_prefix(workload=DAG_ID, run_id=RUN_ID).rpartition("/")[2]
+    assert client.get(f"/data-docs/{DAG_ID}/{key}/attempt-1/{path}").status_code == 404
+
+
 def test_a_damaged_document_is_shown_as_absent(place: Installation) -> None:
     place.store.put(f"{run_prefix(workload=DAG_ID, run_id=RUN_ID)}/plan.json", b"{broken")
     shown = run_view(store=place.store, ledger=place.ledger, dag_id=DAG_ID, run_id=RUN_ID)

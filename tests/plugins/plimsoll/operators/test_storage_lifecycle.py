@@ -17,7 +17,7 @@ LITTER = f"{PREFIX}/checkpoints/step-000001-1/half.distcp"
 @pytest.fixture
 def references(monkeypatch: pytest.MonkeyPatch):
     def known(found: tuple[str, ...] | None) -> None:
-        monkeypatch.setattr(storage_lifecycle, "registry_references", lambda settings: found)
+        monkeypatch.setattr(storage_lifecycle, "registry_references", lambda settings, store: found)
 
     known(())
     return known
