@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 
@@ -24,7 +25,16 @@ def registry_references(settings: Settings, store: ObjectStore) -> tuple[str, ..
     """URIs that registered versions refer to; None when the registry cannot be read: delete nothing then."""
     command = [sys.executable, "-m", "include.registry.protect_set", *served_models(store)]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+        answer = subprocess.run(
+            command,
+            # The settings in hand, whatever the environment of this process says: asking another installation's
+            # registry would delete what this one's refers to.
+            env={**os.environ, **settings.to_environment()},
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
         if answer.returncode == 0:
             return tuple(json.loads(answer.stdout.strip().splitlines()[-1]))
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
