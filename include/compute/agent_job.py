@@ -26,6 +26,7 @@ from include.core.contracts.lease import JobTicket
 from include.core.exit_codes import ExitCode
 from include.core.heartbeat import JobHeartbeat
 from include.core.json_codec import to_json
+from include.core.json_file import write_json
 from include.core.process import die_with_parent, identify, kill_tree
 
 _log = logging.getLogger("plimsoll.agent")
@@ -109,10 +110,8 @@ class JobRun:
         self._kill_within(grace_s)
         _log.info("%s has %.0f s to commit", self.ticket.name, grace_s)
         document = {"action": notice.action, "time": notice.at, "grace_s": round(grace_s, 1)}
-        part = self._dir / ".notice.json.part"
         try:
-            part.write_text(json.dumps(document), encoding="utf-8")
-            part.replace(self._dir / "notice.json")
+            write_json(self._dir / "notice.json", document)
         except OSError as error:
             _log.warning("no notice could be written, sending SIGTERM instead: %s", error)
             self._process.terminate()

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from include.config.job_messages import JobRequest
 from include.config.settings import Settings
+from include.core.json_file import write_json
 from include.core.store import ObjectStore
-
-
-def write_json_atomically(path: Path, value: Any) -> None:  # noqa: ANN401 - any JSON value
-    """Replace a JSON file in one step, so that a reader never sees half of it."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(json.dumps(value), encoding="utf-8")
-    part.replace(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,4 +30,4 @@ class JobContext:
 
     def progress(self, *, fraction: float, **details: Any) -> None:  # noqa: ANN401 - shown to people as it is
         """Tell the agent how far the job is; it goes out with the next heartbeat."""
-        write_json_atomically(self.job_dir / "progress.json", {"fraction": round(fraction, 4), **details})
+        write_json(self.job_dir / "progress.json", {"fraction": round(fraction, 4), **details})

@@ -15,9 +15,10 @@ from pathlib import Path
 from types import FrameType
 
 from include.core.errors import PlimsollError
+from include.core.json_file import read_json, write_json
 from include.core.process import die_with_parent
 from include.core.store import ObjectStore
-from include.training.local_files import NOTICE, ORDER, OUTCOME, STARTED, STEPS, read_json, write_json
+from include.training.local_files import NOTICE, ORDER, OUTCOME, STARTED, STEPS
 from include.training.outcome import WorkerOrder, WorkerOutcome
 
 _log = logging.getLogger("plimsoll.train")

@@ -1,10 +1,6 @@
-"""Small JSON files in a job's scratch folder, by which worker, launcher and agent talk."""
+"""Names of the files in a job's scratch folder, by which worker, launcher and agent talk."""
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
-from typing import Any
 
 ORDER = "worker_order.json"
 STARTED = "worker_started.json"
@@ -12,18 +8,3 @@ OUTCOME = "worker_outcome.json"
 STEPS = "steps.json"
 PROGRESS = "progress.json"
 NOTICE = "notice.json"
-
-
-def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - any JSON value
-    """Replace a file in one step: a reader, or a kill in the middle, never sees half of it."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(json.dumps(value), encoding="utf-8")
-    part.replace(path)
-
-
-def read_json(path: Path) -> Any:  # noqa: ANN401 - any JSON value
-    """Content of a file, or None where there is none."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None

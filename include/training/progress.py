@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from include.training.local_files import PROGRESS, STEPS, write_json
+from include.core.json_file import write_json
+from include.training.local_files import PROGRESS, STEPS
 
 _SHORTEST_INTERVAL_S = 0.2
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from include.core.errors import UserError
+from include.core.json_file import write_json
 from include.core.process import die_with_parent, own_identity
-from include.training.local_files import OUTCOME, STARTED, write_json
+from include.training.local_files import OUTCOME, STARTED
 from include.training.outcome import WorkerOrder, WorkerOutcome
 from include.training.stop import StopFlag
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from include.config.settings import Settings
+from include.core.json_file import write_json
 from include.core.process import die_with_parent
 from include.core.store import ObjectStore
-from include.jobs.context import write_json_atomically
 
 JOB_DIR = Path(os.environ["PLIMSOLL_JOB_DIR"])
 terminated: list[int] = []
@@ -41,7 +41,7 @@ def work(request: dict[str, Any]) -> int:
     steps = request.get("steps", 0)
     for step in range(steps):
         time.sleep(request.get("step_s", 0.05))
-        write_json_atomically(JOB_DIR / "progress.json", {"fraction": (step + 1) / steps, "step": step + 1})
+        write_json(JOB_DIR / "progress.json", {"fraction": (step + 1) / steps, "step": step + 1})
         if not request.get("deaf") and ((JOB_DIR / "notice.json").exists() or terminated):
             print(f"leaving at step {step + 1}: {'SIGTERM' if terminated else 'notice'}", flush=True)
             return 75
