@@ -18,6 +18,7 @@ RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$TORC
 COPY include ./include
 COPY plugins ./plugins
 COPY dags ./dags
+COPY stack ./stack
 COPY LICENSE README.md ./
 
 ENV PYTHONPATH=/opt/plimsoll \
