@@ -19,7 +19,7 @@ class Sources:
 
     Attributes:
         run: Record of the run.
-        pull: Result of a task by its id: a dict, or a list of dicts for a mapped task.
+        pull: Result of a task by its id: a dict; a list of dicts for a mapped task, unless it was mapped over one item.
         item: What distinguishes mapped jobs: the recipe.
         plan: Plan of the run, None before it was made.
     """
@@ -33,9 +33,14 @@ class Sources:
         """The prepared dataset."""
         return {"dataset": self.pull(task_ids.PREPARE)["dataset"]}
 
+    def mapped(self, task_id: str) -> list[dict[str, Any]]:
+        """Results of a mapped task, however many there are: of a single one Airflow gives back no list."""
+        found = self.pull(task_id)
+        return [result for result in (found if isinstance(found, list) else [found]) if result]
+
     def candidate(self, recipe: str) -> dict[str, Any]:
         """The artefact that a recipe made."""
-        results = [result["candidate"] for result in self.pull(task_ids.COMPRESS) if result]
+        results = [result["candidate"] for result in self.mapped(task_ids.COMPRESS)]
         return dict(next(candidate for candidate in results if candidate["recipe"] == recipe))
 
     def chosen(self) -> dict[str, Any]:
@@ -71,7 +76,7 @@ def _evaluate(sources: Sources) -> dict[str, Any]:
 
 
 def _select(sources: Sources) -> dict[str, Any]:
-    scorecards = [result["scorecard"] for result in sources.pull(task_ids.EVALUATE) if result]
+    scorecards = [result["scorecard"] for result in sources.mapped(task_ids.EVALUATE)]
     return {**sources.dataset(), "scorecards": scorecards}
 
 
