@@ -23,8 +23,12 @@ class PlanSummary(Edge):
     method: str = Field(description="How the prediction came about.")
     alternatives: int = Field(description="Offers that were ranked behind the chosen one.")
     rejected: int = Field(description="Offers that were rejected, each with a reason in plan.json.")
-    best_alternatives: tuple[str, ...] = Field(description="The next best offers, best first, at most three.")
-    first_rejected: tuple[str, ...] = Field(description="The first rejected offers with their reasons, at most three.")
+    best_alternatives: tuple[str, ...] = Field(
+        description="The next best types with predicted seconds and USD, price and date, and why they were not taken."
+    )
+    naive: str | None = Field(
+        description="The choice without sizing, with the same figures; null where no accelerator type has a price."
+    )
 
 
 class TrainingAttempt(Edge):

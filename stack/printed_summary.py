@@ -59,12 +59,15 @@ def _plan_lines(run: LastRun) -> list[tuple[str, str]]:
         how = "found again, not prepared twice" if run.prepared.found else "prepared now"
         found.append(("Data", f"{run.prepared.fingerprint}, {how}"))
     if run.plan:
-        others = ", ".join(run.plan.best_alternatives) or "none"
+        plan = run.plan
+        predicted = f"{_figure(plan.predicted_s, 's', '.3g')} and {_figure(plan.predicted_usd, 'USD', '.3g')} predicted"
         found += [
-            ("Plan", f"{run.plan.offer}; {run.plan.rule}"),
-            ("Alternatives", f"{run.plan.alternatives} ranked ({others}), {run.plan.rejected} rejected with reasons"),
+            ("Plan", f"{plan.offer}, {predicted}; {plan.rule}"),
+            ("Alternatives", f"{plan.alternatives} could be taken, {plan.rejected} rejected, each with its reason"),
         ]
-        found += [("  rejected", text) for text in run.plan.first_rejected]
+        found += [("  next best", text) for text in plan.best_alternatives]
+        if plan.naive:
+            found.append(("  unsized", plan.naive))
     if run.attempts:
         lost = _UNKNOWN if run.steps_lost is None else str(run.steps_lost)
         found.append(

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from include.config.workload import Workload
-from include.core.contracts.plan import Plan
+from include.core.contracts.plan import Plan, RankedOffer
 from include.core.contracts.scorecard import Scorecard, Verdict
 from include.core.store import ObjectStore
 from stack import arithmetic
@@ -133,8 +133,12 @@ def _deployment_problems(outcome: RunOutcome, facts: RunFacts) -> list[str]:
 
 def plan_summary(plan: Plan) -> PlanSummary:
     """The plan in a few lines."""
-    good = [ranked.offer.name for ranked in plan.alternatives if ranked.rejected is None]
-    bad = [f"{ranked.offer.name}: {ranked.rejected}" for ranked in plan.alternatives if ranked.rejected]
+    good = [ranked for ranked in plan.alternatives if ranked.rejected is None]
+    # One line per type is enough for a person; all regions and options are in plan.json.
+    types = {r.offer.instance_type: r for r in reversed(plan.alternatives) if r.prediction is not None}
+    next_best = [
+        types[name] for name in dict.fromkeys(r.offer.instance_type for r in plan.alternatives) if name in types
+    ]
     return PlanSummary(
         offer=plan.offer.name,
         rule=plan.rule,
@@ -146,10 +150,21 @@ def plan_summary(plan: Plan) -> PlanSummary:
         predicted_gco2e=plan.prediction.gco2e,
         method=plan.prediction.method,
         alternatives=len(good),
-        rejected=len(bad),
-        best_alternatives=tuple(good[:_SHOWN_ALTERNATIVES]),
-        first_rejected=tuple(bad[:_SHOWN_ALTERNATIVES]),
+        rejected=len(plan.alternatives) - len(good),
+        best_alternatives=tuple(offer_line(ranked) for ranked in next_best[:_SHOWN_ALTERNATIVES]),
+        naive=None if plan.naive is None else offer_line(plan.naive),
     )
+
+
+def offer_line(ranked: RankedOffer) -> str:
+    """One offer: predicted time and cost of the training, price with its date and source, and why it was not taken."""
+    offer, predicted = ranked.offer, ranked.prediction
+    time_s = "unknown time" if predicted is None or predicted.time_s is None else f"{predicted.time_s:.3g} s"
+    usd = "unknown cost" if predicted is None or predicted.usd is None else f"{predicted.usd:.3g} USD"
+    price = offer.price
+    terms = "no price" if price is None else f"{price.usd_per_h} USD/h as of {price.as_of}, {price.source}"
+    reason = f"; not taken: {ranked.rejected}" if ranked.rejected else ""
+    return f"{offer.name}: {time_s}, {usd} predicted ({terms}){reason}"
 
 
 def candidates(verdict: Verdict | None) -> tuple[CandidateSummary, ...]:

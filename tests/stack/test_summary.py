@@ -6,6 +6,8 @@ import pytest
 from rich.console import Console
 
 from include.config.loader import load_workload
+from include.core.contracts.plan import Plan, RankedOffer
+from include.core.json_codec import from_json
 from include.core.store import ObjectStore
 from stack import arithmetic, summary
 from stack.airflow_api import AirflowApi
@@ -13,7 +15,7 @@ from stack.installation import REPO
 from stack.last_run import Durations, LastRun, TrainingAttempt
 from stack.printed_summary import print_summary
 from stack.run_facts import gather
-from tests.stack.run_documents import PREFIX, attempt, whole_run
+from tests.stack.run_documents import PLAN, PREDICTION, PREFIX, PRICE, attempt, offer, whole_run
 
 WORKLOAD = load_workload(REPO / "include/workloads/digits.yaml")
 
@@ -52,8 +54,10 @@ def test_a_whole_run(any_store):
     assert found.energy.method == "estimated: power model; measured: counter"
     assert (found.carbon.gco2e, found.carbon.known_gco2e) == (None, 0.0)
     assert (found.plan.alternatives, found.plan.rejected) == (1, 1)
-    assert found.plan.best_alternatives == ("g6.xlarge/spot/local",)
-    assert found.plan.first_rejected == ("p5.48xlarge/on-demand/local: over the budget",)
+    [next_best] = found.plan.best_alternatives
+    assert next_best.startswith("g6.xlarge/spot/local: 9 s, 0.5 USD predicted (")
+    assert f"{PRICE['usd_per_h']} USD/h as of {PRICE['as_of']}, {PRICE['source']}" in next_best
+    assert found.plan.naive is None
     assert [c.recipe for c in found.candidates if c.chosen] == ["static-int8"]
     assert found.storage.deleted_bytes == 20
     assert LastRun.model_validate_json(found.model_dump_json()) == found
@@ -223,3 +227,19 @@ def test_the_printed_summary_names_what_the_person_wants_to_know(store):
         "http://127.0.0.1:8080",
     ):
         assert expected in text
+
+
+def test_an_offer_that_was_not_taken_says_why_and_unknown_is_not_zero():
+    ranked = from_json(
+        RankedOffer, {"offer": offer("p5.48xlarge", "on-demand"), "prediction": None, "rejected": "no engine"}
+    )
+    line = summary.offer_line(ranked)
+    assert "unknown time, unknown cost" in line
+    assert line.endswith("; not taken: no engine")
+
+
+def test_the_next_best_are_different_types():
+    twice = {"offer": offer("g6.xlarge", "on-demand"), "prediction": PREDICTION, "rejected": "dearer"}
+    alternatives = [PLAN["alternatives"][0], twice, {**twice, "offer": offer("g5.xlarge", "on-demand")}]
+    found = summary.plan_summary(from_json(Plan, {**PLAN, "alternatives": alternatives}))
+    assert [line.partition("/")[0] for line in found.best_alternatives] == ["g6.xlarge", "g5.xlarge"]
