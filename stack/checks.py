@@ -62,7 +62,7 @@ PARTS = {
         name="integration", commands=_pytest(f"integration and not drill and {_SMALL}", processes=_PROCESSES)
     ),
     "offline drills": Part(name="offline drills", commands=_pytest(f"drill and {_SMALL}")),
-    "stack": Part(name="stack", commands=_pytest("(stack or e2e) and not drill and not gpu")),
+    "stack": Part(name="stack", commands=_pytest("(e2e or (stack and not drill)) and not gpu")),
     "all drills": Part(name="all drills", commands=_pytest("drill and not gpu")),
 }
 SETS = {

@@ -15,7 +15,7 @@ from include.compute.engine import Engine
 from include.compute.recovery import Action, decide
 from include.compute.settlement import settle_job, settle_lease
 from include.core.contracts.lease import JobState, JobTicket, LaunchRequest, LeaseState
-from include.core.errors import PlimsollError, UserError
+from include.core.errors import GroupClosedError, PlimsollError, UserError
 from include.core.ids import job_name, run_key
 from include.core.store import ObjectStore
 from include.ledger.ledger import IntentLimits, Ledger
@@ -138,7 +138,14 @@ class JobDriver:
             limits=capacity.limits,
         )
         request = capacity.launch(intent.lease_id, intent.generation)
-        self._engine.launch(request)
+        try:
+            self._engine.launch(request)
+        except GroupClosedError:
+            if not (reopen or capacity.shared):
+                raise
+            # That lease was told to stop and is over for good; the group is open, so its next generation may start.
+            self.end_lease(intent.lease_id, reason="told to stop")
+            return self.ensure_lease(capacity, reopen=reopen)
         self._ledger.launched(
             group_id=capacity.group_id,
             lease_id=intent.lease_id,

@@ -67,6 +67,7 @@ def test_the_parts_cover_every_marker_and_overlap_nowhere():
         {"stack"},
         {"e2e"},
         {"stack", "integration"},
+        {"stack", "drill", "e2e"},
     ]
     for marks in cases:
         names = {name: name in marks for name in ("integration", "drill", "stack", "e2e", "gpu")}
@@ -78,6 +79,12 @@ def test_the_drills_that_need_the_stack_are_in_their_own_set():
     names = {"drill": True, "stack": True, "integration": False, "e2e": False, "gpu": False}
     assert eval(checks.PARTS["all drills"].commands[0][-1], {}, names)
     assert not any(eval(checks.PARTS[n].commands[0][-1], {}, names) for n in checks.SETS["test"] if n != "lint")
+
+
+def test_the_most_telling_drills_of_the_stack_are_in_both_sets():
+    names = {"drill": True, "stack": True, "integration": False, "e2e": True, "gpu": False}
+    assert eval(checks.PARTS["all drills"].commands[0][-1], {}, names)
+    assert eval(checks.PARTS["stack"].commands[0][-1], {}, names)
 
 
 def test_the_exit_status_follows_the_parts(binaries, monkeypatch, capsys):

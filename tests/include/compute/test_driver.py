@@ -178,3 +178,18 @@ def test_a_dead_lease_is_replaced_at_launch(driver: JobDriver, engine: FakeEngin
     driver.ensure_lease(CAPACITY, reopen=True)
     engine.ended[f"{GROUP}-g1"] = "the machine is gone"
     assert driver.ensure_lease(CAPACITY, reopen=True) == f"{GROUP}-g2"
+
+
+def test_a_cleared_launch_replaces_a_lease_that_was_told_to_stop(driver: JobDriver, engine: FakeEngine) -> None:
+    first = driver.ensure_lease(CAPACITY, reopen=True)
+    engine.stopped.add(first)
+    assert driver.ensure_lease(CAPACITY, reopen=True) == f"{GROUP}-g2"
+    assert first in engine.ended
+
+
+def test_a_recovery_does_not_relaunch_what_was_told_to_stop(driver: JobDriver, engine: FakeEngine) -> None:
+    first = driver.ensure_lease(CAPACITY, reopen=True)
+    engine.stopped.add(first)
+    with pytest.raises(GroupClosedError):
+        driver.ensure_lease(CAPACITY)
+    assert list(engine.requests) == [first]
