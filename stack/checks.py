@@ -62,8 +62,8 @@ PARTS = {
         name="integration", commands=_pytest(f"integration and not drill and {_SMALL}", processes=_PROCESSES)
     ),
     "offline drills": Part(name="offline drills", commands=_pytest(f"drill and {_SMALL}")),
-    "stack": Part(name="stack", commands=_pytest("(e2e or (stack and not drill)) and not gpu")),
-    "all drills": Part(name="all drills", commands=_pytest("drill and not gpu")),
+    "stack": Part(name="stack", commands=_pytest("(e2e or (stack and not drill)) and not long and not gpu")),
+    "all drills": Part(name="all drills", commands=_pytest("(drill or long) and not gpu")),
 }
 SETS = {
     "lint": ("lint",),

@@ -15,7 +15,7 @@ from tests.support.orphan import orphan_training
 from tests.support.real_stack import RealStack, kill
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.drill, pytest.mark.stack, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.drill, pytest.mark.stack, pytest.mark.timeout(700)]
 
 
 @pytest.fixture(scope="session")
@@ -172,7 +172,7 @@ def test_training_cleared_after_the_run_had_succeeded(stack, reference):
 
 def test_two_runs_at_once(stack, reference):
     runs = [LiveRun.begin(stack, dag_id) for dag_id in ("short-drill", "short-drill-too")]
-    assert [run.wait_end(within_s=240) for run in runs] == ["success", "success"]
+    assert [run.wait_end(within_s=400) for run in runs] == ["success", "success"]
     for run in runs:
         assert reasons(run) == ["done"]
         assert len(run.leases()) == 1

@@ -20,14 +20,14 @@ from stack.installation import REPO
 from tests.support.live_run import LiveRun
 from tests.support.real_stack import RealStack
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(700)]
 _PICTURES = REPO / "docs" / "pictures"
 _FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 )
 _SLOW_PAGE_MS = 30_000
-_RUN_MS = 240_000
+_RUN_MS = 300_000
 
 
 def chromium() -> str:

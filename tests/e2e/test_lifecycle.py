@@ -81,6 +81,7 @@ def test_the_summary_is_written_and_printed(digits_run):
         assert words in digits_run.printed
 
 
+@pytest.mark.long
 def test_a_second_run_finds_the_data_and_registers_no_second_version(digits_run, stack):
     again = made_run(stack, "digits", drill=False).summary
     assert again.success, again.problems
@@ -95,6 +96,7 @@ def test_a_second_run_finds_the_data_and_registers_no_second_version(digits_run,
     assert again.leases_left == 0
 
 
+@pytest.mark.long
 def test_titanic_goes_the_whole_way_too(stack):
     found = made_run(stack, "titanic", drill=False).summary
     assert found.success, found.problems

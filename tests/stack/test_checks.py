@@ -70,21 +70,27 @@ def test_the_parts_cover_every_marker_and_overlap_nowhere():
         {"stack", "drill", "e2e"},
     ]
     for marks in cases:
-        names = {name: name in marks for name in ("integration", "drill", "stack", "e2e", "gpu")}
+        names = {name: name in marks for name in ("integration", "drill", "stack", "e2e", "long", "gpu")}
         taken = [selection for selection in selections if eval(selection, {}, names)]
         assert len(taken) == 1, (marks, taken)
 
 
 def test_the_drills_that_need_the_stack_are_in_their_own_set():
-    names = {"drill": True, "stack": True, "integration": False, "e2e": False, "gpu": False}
+    names = {"drill": True, "stack": True, "integration": False, "e2e": False, "long": False, "gpu": False}
     assert eval(checks.PARTS["all drills"].commands[0][-1], {}, names)
     assert not any(eval(checks.PARTS[n].commands[0][-1], {}, names) for n in checks.SETS["test"] if n != "lint")
 
 
 def test_the_most_telling_drills_of_the_stack_are_in_both_sets():
-    names = {"drill": True, "stack": True, "integration": False, "e2e": True, "gpu": False}
+    names = {"drill": True, "stack": True, "integration": False, "e2e": True, "long": False, "gpu": False}
     assert eval(checks.PARTS["all drills"].commands[0][-1], {}, names)
     assert eval(checks.PARTS["stack"].commands[0][-1], {}, names)
+
+
+def test_long_runs_belong_to_the_full_set_alone():
+    names = {"drill": False, "stack": False, "integration": False, "e2e": True, "long": True, "gpu": False}
+    assert eval(checks.PARTS["all drills"].commands[0][-1], {}, names)
+    assert not any(eval(checks.PARTS[n].commands[0][-1], {}, names) for n in checks.SETS["test"] if n != "lint")
 
 
 def test_the_exit_status_follows_the_parts(binaries, monkeypatch, capsys):

@@ -20,7 +20,8 @@ from tests.support.real_stack import RealStack
 from tests.support.waiting import eventually
 
 TRAIN = "training.train"
-_RUN_S = 150.0
+ENDED = ("success", "failed")
+_RUN_S = 300.0
 _NOTHING_LEFT_S = 20.0
 
 
@@ -63,9 +64,8 @@ class LiveRun:
     def wait_end(self, within_s: float = _RUN_S) -> str:
         """State at the end of the run."""
         api = self.stack.api()
-        ended = ("success", "failed")
         return eventually(
-            lambda: state if (state := str(api.run(self.dag_id, self.run_id)["state"])) in ended else None,
+            lambda: state if (state := str(api.run(self.dag_id, self.run_id)["state"])) in ENDED else None,
             within_s=within_s,
             what=f"{self.dag_id} {self.run_id} ends",
             every_s=0.5,
