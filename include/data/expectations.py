@@ -119,7 +119,7 @@ def _context(docs: Path) -> Any:  # noqa: ANN401 - an untyped library
     return context
 
 
-def _validate(context: Any, *, name: str, frame: Any, checks: list[Check]) -> list[CheckResult]:  # noqa: ANN401
+def _validate(context: Any, *, name: str, frame: Any, checks: list[Check]) -> list[CheckResult]:  # noqa: ANN401 - Great Expectations and pandas are not typed here
     gx = _import_quietly()
     expectations = [_expectation(check, position=position) for position, check in enumerate(checks)]
     suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=expectations))

@@ -31,11 +31,11 @@ class Installation:
 def connect() -> Installation:
     """Build the clients of this process from the settings in its environment."""
     # Imports at run time, see the module docstring.
-    from include.compute.driver import JobDriver  # noqa: PLC0415
-    from include.compute.local import LocalEngine  # noqa: PLC0415
-    from include.config.settings import Settings  # noqa: PLC0415
-    from include.core.store import ObjectStore  # noqa: PLC0415
-    from include.ledger.ledger import Ledger  # noqa: PLC0415
+    from include.compute.driver import JobDriver
+    from include.compute.local import LocalEngine
+    from include.config.settings import Settings
+    from include.core.store import ObjectStore
+    from include.ledger.ledger import Ledger
 
     settings = Settings.from_environment()
     store = ObjectStore(settings.store)

@@ -46,8 +46,8 @@ def read_run(context: Any, installation: Installation) -> RunRecord:
 
 def read_plan(run: RunRecord, installation: Installation) -> Plan | None:
     """Plan of the run, None before it was made."""
-    from include.core.contracts.plan import Plan  # noqa: PLC0415 - a DAG parse needs no plan
-    from include.core.json_codec import from_json  # noqa: PLC0415
+    from include.core.contracts.plan import Plan
+    from include.core.json_codec import from_json
 
     raw = installation.store.get_json(f"{run.run_prefix}/plan.json")
     return None if raw is None else from_json(Plan, raw)

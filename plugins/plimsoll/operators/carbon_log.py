@@ -46,7 +46,7 @@ class CarbonLogOperator(RunJobOperator):
 
     @staticmethod
     def _report(run: RunRecord, installation: Installation) -> dict[str, Any]:
-        from include.core.json_codec import to_json  # noqa: PLC0415 - not wanted at parse time
+        from include.core.json_codec import to_json
 
         ledger = installation.ledger
         charges = ledger.charges(dag_id=run.dag_id, run_id=run.run_id)

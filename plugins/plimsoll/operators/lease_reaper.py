@@ -61,7 +61,7 @@ class LeaseReaperOperator(BaseOperator):
 
     @staticmethod
     def _end(installation: Installation, lease_id: str, why: str) -> None:
-        from include.compute.settlement import settle_lease  # noqa: PLC0415 - brings the ledger; not wanted at parse time
+        from include.compute.settlement import settle_lease
 
         installation.engine.stop(lease_id, reason=f"reaper: {why}")
         settle_lease(store=installation.store, ledger=installation.ledger, lease_id=lease_id, reason=f"reaper: {why}")

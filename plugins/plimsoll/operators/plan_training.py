@@ -24,10 +24,10 @@ class PlanTrainingOperator(BaseOperator):
             The choice in brief; the whole plan with all alternatives is in the store.
         """
         # The catalog and the planner are needed when the task runs, not when its DAG file is parsed.
-        from include.catalog.loader import load_catalog  # noqa: PLC0415
-        from include.core.contracts.demand import Demand  # noqa: PLC0415
-        from include.core.json_codec import from_json, to_json  # noqa: PLC0415
-        from include.sizing.planner import make_plan  # noqa: PLC0415
+        from include.catalog.loader import load_catalog
+        from include.core.contracts.demand import Demand
+        from include.core.json_codec import from_json, to_json
+        from include.sizing.planner import make_plan
 
         installation = connect()
         run = read_run(context, installation)

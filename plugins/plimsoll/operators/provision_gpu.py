@@ -35,7 +35,7 @@ class ProvisionGpuOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, str]:
         """Launch, or find what an earlier try launched."""
-        from plimsoll.hooks.capacity import run_capacity  # noqa: PLC0415 - brings the ledger; not wanted at parse time
+        from plimsoll.hooks.capacity import run_capacity
 
         installation = connect()
         run = read_run(context, installation)
@@ -105,7 +105,7 @@ class ReleaseGpuOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Close, release by tag, settle the charges."""
-        from include.compute.settlement import settle_lease  # noqa: PLC0415 - brings the ledger; not wanted at parse time
+        from include.compute.settlement import settle_lease
 
         installation = connect()
         ti = context["ti"]

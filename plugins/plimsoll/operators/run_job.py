@@ -60,7 +60,7 @@ class RunJobOperator(BaseOperator):
 
     def _move_on(self, context: Any, *, lost_lease: str | None) -> Any:
         # Imported by the task and not by the parse of its DAG file: this brings the ledger and the wire format of jobs.
-        from plimsoll.hooks.job_submission import Finished, submit_or_reattach  # noqa: PLC0415
+        from plimsoll.hooks.job_submission import Finished, submit_or_reattach
 
         installation = connect()
         run = read_run(context, installation)
@@ -96,7 +96,7 @@ class RunJobOperator(BaseOperator):
 
     def inputs(self, context: Any, run: RunRecord, installation: Installation) -> dict[str, Any]:
         """Fields of the request that depend on earlier tasks."""
-        from plimsoll.hooks.job_submission import upstream_inputs  # noqa: PLC0415 - see _move_on
+        from plimsoll.hooks.job_submission import upstream_inputs
 
         return upstream_inputs(context["ti"], kind=self.kind, item=self.item, run=run, installation=installation)
 

@@ -51,11 +51,11 @@ class StorageLifecycleOperator(BaseOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Plan, check the limits, apply or only report."""
         # Needed when the task runs, not when its DAG file is parsed.
-        from include.core.json_codec import to_json  # noqa: PLC0415
-        from include.storage.apply import apply_cleanup  # noqa: PLC0415
-        from include.storage.inventory import take_inventory  # noqa: PLC0415
-        from include.storage.limits import CleanupLimits  # noqa: PLC0415
-        from include.storage.plan import plan_cleanup  # noqa: PLC0415
+        from include.core.json_codec import to_json
+        from include.storage.apply import apply_cleanup
+        from include.storage.inventory import take_inventory
+        from include.storage.limits import CleanupLimits
+        from include.storage.plan import plan_cleanup
 
         installation = connect()
         ti = context["ti"]

@@ -39,7 +39,7 @@ def test_momentum_is_one_copy():
 
 
 def test_buffers_count_as_parameters():
-    normed = lambda: nn.Sequential(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10))  # noqa: E731
+    normed = lambda: nn.Sequential(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10))  # noqa: E731 - a builder in one line
     parameters = 64 * 8 + 8 + 2 * 8 + 8 * 10 + 10
     buffers = 2 * 8 * 4 + 8  # running mean and variance in fp32, an int64 counter
     assert trace_memory(step(normed)).parameters_bytes == 4 * parameters + buffers
@@ -57,7 +57,7 @@ def test_smaller_micro_batches_need_less():
 
 
 def test_bf16_halves_the_activations():
-    wide = lambda: nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(8)), nn.Linear(64, 10))  # noqa: E731
+    wide = lambda: nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(8)), nn.Linear(64, 10))  # noqa: E731 - a builder in one line
     fp32, bf16 = (trace_memory(step(wide, batch=4096, precision=name)).activations_bytes for name in ("fp32", "bf16"))
     assert 0.45 < bf16 / fp32 < 0.75
 
@@ -92,7 +92,7 @@ def test_grouped_convolutions_count_three_forwards():
 
 
 def test_an_ordinary_convolution_is_counted():
-    conv = lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))  # noqa: E731
+    conv = lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))  # noqa: E731 - a builder in one line
     assert not count_step(step(conv, input_shape=(3, 8, 8))).grouped_convolutions
 
 
@@ -104,8 +104,8 @@ def test_traffic_covers_at_least_what_a_step_must_touch():
 
 
 def test_views_move_nothing():
-    flat = lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10))  # noqa: E731
-    plain = lambda: nn.Linear(64, 10)  # noqa: E731
+    flat = lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10))  # noqa: E731 - a builder in one line
+    plain = lambda: nn.Linear(64, 10)  # noqa: E731 - a builder in one line
     assert count_step(step(flat)).bytes_moved == count_step(step(plain)).bytes_moved
 
 
@@ -129,7 +129,7 @@ def test_a_trace_leaves_no_fake_tensors_behind():
 
 def test_real_steps_take_cpu_time_and_more_for_more_work():
     threads = torch.get_num_threads()
-    wide = lambda: nn.Sequential(nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))  # noqa: E731
+    wide = lambda: nn.Sequential(nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))  # noqa: E731 - a builder in one line
     small, large = cpu_s_per_step(step(batch=2), threads=1), cpu_s_per_step(step(wide, batch=256), threads=1)
     assert 0 < small < large
     assert torch.get_num_threads() == threads
