@@ -20,6 +20,7 @@ _COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
 _NO_TESTS = 5
 _PROCESSES = os.cpu_count() or 1
 _SMALL = "not stack and not e2e and not gpu"
+_ROOMS = ("--ignore=tests/e2e", "--ignore=tests/drills")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,28 +48,34 @@ class Outcome:
     closing: tuple[str, ...]
 
 
-def _pytest(selection: str, *, processes: int = 0) -> tuple[tuple[str, ...], ...]:
+def _pytest(selection: str, *places: str, processes: int = 0) -> tuple[tuple[str, ...], ...]:
     # Whole files to a process: fixtures of a module and servers of a session are then made once.
     spread = ("-n", str(processes), "--dist", "loadfile") if processes else ()
-    return (("pytest", *spread, "-m", selection),)
+    # Only where such tests are: to collect them all takes longer than to run some of the parts.
+    return (("pytest", *spread, *places, "-m", selection),)
 
 
 PARTS = {
     "lint": Part(
         name="lint", commands=(("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",), ("lint-imports",))
     ),
-    "unit": Part(name="unit", commands=_pytest(f"not integration and not drill and {_SMALL}", processes=_PROCESSES)),
-    "integration": Part(
-        name="integration", commands=_pytest(f"integration and not drill and {_SMALL}", processes=_PROCESSES)
+    "unit": Part(
+        name="unit", commands=_pytest(f"not integration and not drill and {_SMALL}", *_ROOMS, processes=_PROCESSES)
     ),
-    "offline drills": Part(name="offline drills", commands=_pytest(f"drill and {_SMALL}")),
-    "stack": Part(name="stack", commands=_pytest("(e2e or (stack and not drill)) and not long and not gpu")),
-    "all drills": Part(name="all drills", commands=_pytest("(drill or long) and not gpu")),
+    "unit+integration": Part(
+        name="unit+integration", commands=_pytest(f"not drill and {_SMALL}", *_ROOMS, processes=_PROCESSES)
+    ),
+    "offline drills": Part(name="offline drills", commands=_pytest(f"drill and {_SMALL}", "tests/drills")),
+    "stack": Part(
+        name="stack",
+        commands=_pytest("(e2e or (stack and not drill)) and not long and not gpu", "tests/e2e", "tests/drills"),
+    ),
+    "all drills": Part(name="all drills", commands=_pytest("(drill or long) and not gpu", "tests/e2e", "tests/drills")),
 }
 SETS = {
     "lint": ("lint",),
     "test-fast": ("lint", "unit"),
-    "test": ("lint", "unit", "integration", "offline drills", "stack"),
+    "test": ("lint", "unit+integration", "offline drills", "stack"),
     "drills": ("all drills",),
 }
 

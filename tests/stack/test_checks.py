@@ -1,9 +1,12 @@
 """`make test`: every part runs, the total tells the truth, pytest's closing lines stand at the end."""
 
+import re
+
 import pytest
 
 from stack import checks
 from stack.checks import Outcome, Part, report, run_part
+from stack.installation import REPO
 
 
 @pytest.fixture
@@ -100,3 +103,14 @@ def test_the_exit_status_follows_the_parts(binaries, monkeypatch, capsys):
     )
     assert checks.main(["lint"]) == 0
     assert checks.main(["test-fast"]) == 1
+
+
+def test_marked_tests_are_where_their_parts_look_for_them():
+    elsewhere = [
+        path
+        for path in (REPO / "tests").rglob("test_*.py")
+        if path.relative_to(REPO / "tests").parts[0] not in ("e2e", "drills")
+    ]
+    marks = re.compile(r"pytest\.mark\.(drill|stack|e2e|long)\b")
+    assert elsewhere
+    assert [str(path) for path in elsewhere if marks.search(path.read_text())] == []
