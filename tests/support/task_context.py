@@ -7,6 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from airflow.sdk.api.datamodels._generated import DagRunType
+
 from include.compute.driver import JobDriver
 from include.config.run_options import RunOptions
 from include.config.run_record import RunRecord
@@ -46,7 +48,11 @@ class FakeTaskInstance:
 
 def context(ti: FakeTaskInstance, *, run_type: str = "manual", params: dict[str, Any] | None = None) -> dict[str, Any]:
     """Context of a running task."""
-    return {"ti": ti, "params": params or {}, "dag_run": SimpleNamespace(run_type=run_type, run_id=ti.run_id)}
+    return {
+        "ti": ti,
+        "params": params or {},
+        "dag_run": SimpleNamespace(run_type=DagRunType(run_type), run_id=ti.run_id),
+    }
 
 
 def installation(folder: Path, *, mlflow_uri: str = "http://127.0.0.1:9") -> Installation:

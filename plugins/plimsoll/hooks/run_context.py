@@ -30,6 +30,14 @@ def small_json(value: Any, *, what: str) -> Any:
     return value
 
 
+def word_of(value: Any) -> str:
+    """A state or type of Airflow as its own word, for example ``running``.
+
+    In a task these are enums over strings: they equal their word, but ``str`` turns them into ``DagRunState.RUNNING``.
+    """
+    return str(getattr(value, "value", value))
+
+
 def read_run(context: Any, installation: Installation) -> RunRecord:
     """Record of the run that a task belongs to.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
 from include.core.clock import SystemClock
 from include.core.contracts.lease import Lease, LeaseState
 from plimsoll.hooks.installation import Installation, connect
+from plimsoll.hooks.run_context import word_of
 
 _LIVE_RUNS = ("queued", "running")
 
@@ -23,10 +24,12 @@ class LeaseReaperOperator(BaseOperator):
 
     Args:
         max_leases: Most leases one pass may end; more is refused, since it smells of a wrong answer somewhere.
-        dry_run: Only report.
+        dry_run: Only report; ``true`` as a word is as good.
     """
 
-    def __init__(self, *, max_leases: int = 50, dry_run: bool = False, **kwargs: Any) -> None:
+    template_fields: ClassVar[Sequence[str]] = ("dry_run",)
+
+    def __init__(self, *, max_leases: int = 50, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_leases = max_leases
         self.dry_run = dry_run
@@ -35,14 +38,15 @@ class LeaseReaperOperator(BaseOperator):
         """Find orphans by tag, end them, settle their charges."""
         installation = connect()
         suspects = _alive_or_open(installation)
+        dry_run = str(self.dry_run).lower() == "true"
         orphans = {lease.lease_id: why for lease in suspects if (why := self._orphaned(lease, context))}
         if len(orphans) > self.max_leases:
             raise RuntimeError(
                 f"{len(orphans)} orphaned leases, limit {self.max_leases}; look before raising the limit"
             )
         for lease_id, why in orphans.items():
-            self.log.warning("lease %s: %s%s", lease_id, why, " (dry run)" if self.dry_run else "")
-            if not self.dry_run:
+            self.log.warning("lease %s: %s%s", lease_id, why, " (dry run)" if dry_run else "")
+            if not dry_run:
                 self._end(installation, lease_id, why)
         return orphans
 
@@ -53,7 +57,7 @@ class LeaseReaperOperator(BaseOperator):
         if not lease.run_id:
             return ""
         try:
-            state = str(context["ti"].get_dagrun_state(lease.dag_id, lease.run_id))
+            state = word_of(context["ti"].get_dagrun_state(lease.dag_id, lease.run_id))
         except Exception as error:  # noqa: BLE001 - unreadable means: leave it alone, whatever the reason
             self.log.warning("cannot read the state of %s %s, leaving its lease: %s", lease.dag_id, lease.run_id, error)
             return ""

@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from include.core.ids import run_prefix
 from plimsoll import task_ids
 from plimsoll.hooks.installation import connect
+from plimsoll.hooks.run_context import word_of
 
 _BAD = ("failed", "upstream_failed")
 
@@ -37,10 +38,10 @@ class SealOperator(BaseOperator):
         connect().store.put_json(
             f"{run_prefix(workload=ti.dag_id, run_id=ti.run_id)}/sealed.json", {"run_id": ti.run_id}
         )
-        bad = {task: str(state) for task, state in states.items() if str(state) in _BAD}
+        bad = {task: word_of(state) for task, state in states.items() if word_of(state) in _BAD}
         if bad:
             raise AirflowFailException(f"run={ti.run_id} is not sound: {bad}")
-        if self.done_task and str(states.get(self.done_task)) == "success":
+        if self.done_task and word_of(states.get(self.done_task)) == "success":
             key = ti.xcom_pull(task_ids=task_ids.CHECK_INPUTS)
             if key:
                 connect().store.put_json(key, {"run_id": ti.run_id})

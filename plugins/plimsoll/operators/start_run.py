@@ -16,6 +16,7 @@ from include.config.workload import Workload
 from include.core.code_version import code_version
 from include.core.ids import run_prefix
 from plimsoll.hooks.installation import connect
+from plimsoll.hooks.run_context import word_of
 
 
 def _started_by(run_type: str) -> Literal["person", "schedule", "asset"]:
@@ -51,7 +52,7 @@ class StartRunOperator(BaseOperator):
             dag_id=ti.dag_id,
             run_id=ti.run_id,
             run_prefix=run_prefix(workload=ti.dag_id, run_id=ti.run_id),
-            started_by=_started_by(str(context["dag_run"].run_type)),
+            started_by=_started_by(word_of(context["dag_run"].run_type)),
             code_version=code_version(),
             workload=workload,
             options=options,

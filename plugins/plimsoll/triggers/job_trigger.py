@@ -15,6 +15,8 @@ from include.core.store import ObjectStore
 _POLL_S = 0.4
 # A clear re-attaches within seconds, and this trigger's on_kill runs beside it; the limit of on_kill is 30 s.
 _GRACE_S = 12.0
+# A task that nobody refers to may be collected before it is done.
+_last_looks: set[asyncio.Task[None]] = set()
 
 
 class JobTrigger(BaseTrigger):
@@ -76,9 +78,19 @@ class JobTrigger(BaseTrigger):
         return printed
 
     async def on_kill(self) -> None:
-        """Stop the lease if nobody came back: mark-failed and clear look alike from here."""
+        """Stop the lease if nobody came back: mark-failed and clear look alike from here.
+
+        Until a trigger has finished, Airflow cancels it anew about every second, and with it this method (seen with
+        3.3.2). So the wait happens in a task of its own, which the next cancellation does not reach.
+        """
         if not self.nonce:
             return
+        last_look = asyncio.create_task(self._stop_unless_watched())
+        _last_looks.add(last_look)
+        last_look.add_done_callback(_last_looks.discard)
+        await asyncio.shield(last_look)
+
+    async def _stop_unless_watched(self) -> None:
         store = ObjectStore(Settings.from_environment().store)
         await asyncio.sleep(_GRACE_S)
         watch = await store.get_json_async(f"leases/{self.lease_id}/watch.json") or {}

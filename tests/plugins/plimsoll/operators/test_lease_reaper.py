@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from airflow.sdk.api.datamodels._generated import DagRunState
 
 from include.core.contracts.lease import LaunchRequest, LeaseState
 from plimsoll.hooks.installation import Installation
@@ -21,7 +22,8 @@ def lease(place: Installation, *, group: str, run_id: str) -> str:
 
 
 def reap(states: dict[str, str], **kwargs) -> dict[str, str]:
-    ti = FakeTaskInstance(run_states={("d", run): state for run, state in states.items()})
+    # What a task is told is no plain string: its `str` is not the word.
+    ti = FakeTaskInstance(run_states={("d", run): DagRunState(state) for run, state in states.items()})
     return LeaseReaperOperator(task_id="reap", **kwargs).execute(context(ti))
 
 
@@ -72,9 +74,26 @@ def test_the_shared_lease_belongs_to_no_run(place: Installation) -> None:
     assert place.engine.describe(lease_id).state is LeaseState.RUNNING
 
 
-def test_a_dry_run_only_reports(place: Installation) -> None:
+def test_the_reason_names_the_state_of_the_run(place: Installation) -> None:
     lease_id = lease(place, group="train-1", run_id="r1")
-    assert list(reap({"r1": "failed"}, dry_run=True)) == [lease_id]
+    assert reap({"r1": "failed"}) == {lease_id: "its run is failed"}
+
+
+def test_the_form_decides_whether_it_is_a_dry_run() -> None:
+    assert "dry_run" in LeaseReaperOperator.template_fields
+
+
+@pytest.mark.parametrize("word", ["False", "false", False])
+def test_no_dry_run_unless_it_is_asked_for(place: Installation, word: object) -> None:
+    lease(place, group="train-1", run_id="r1")
+    reap({"r1": "failed"}, dry_run=word)
+    assert place.ledger.open_leases() == ()
+
+
+@pytest.mark.parametrize("word", ["True", True])
+def test_a_dry_run_only_reports(place: Installation, word: object) -> None:
+    lease_id = lease(place, group="train-1", run_id="r1")
+    assert list(reap({"r1": "failed"}, dry_run=word)) == [lease_id]
     assert place.engine.describe(lease_id).state is LeaseState.RUNNING
 
 

@@ -11,6 +11,7 @@ from include.core.store import ObjectStore
 from plimsoll.triggers import job_trigger
 from plimsoll.triggers.job_trigger import JobTrigger
 from plimsoll.triggers.lease_ready_trigger import LeaseReadyTrigger
+from tests.support.eventually import eventually
 
 BASE, LEASE = "runs/w/r/jobs/train-1", "train-x-g1"
 
@@ -82,6 +83,24 @@ def test_kill_stops_the_lease_only_if_nobody_came_back(
     store.put_json(f"leases/{LEASE}/watch.json", {"nonce": nonce})
     asyncio.run(watch(nonce="mine").on_kill())
     assert store.exists(f"leases/{LEASE}/stop.json") is stopped
+
+
+def test_kill_stops_the_lease_although_airflow_cancels_it_again_and_again(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_trigger, "_GRACE_S", 0.2)
+    store.put_json(f"leases/{LEASE}/watch.json", {"nonce": "mine"})
+
+    async def cancelled_anew() -> None:
+        killing = asyncio.create_task(watch(nonce="mine").on_kill())
+        await asyncio.sleep(0.05)
+        killing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await killing
+        assert not store.exists(f"leases/{LEASE}/stop.json")
+        await eventually(lambda: store.exists(f"leases/{LEASE}/stop.json"), within_s=5)
+
+    asyncio.run(cancelled_anew())
 
 
 def test_kill_never_stops_a_shared_lease(store: ObjectStore) -> None:
