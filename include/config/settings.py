@@ -30,7 +30,7 @@ class Settings(Edge):
     tariff_as_of: str = Field(default="2026-11-30", description="ISO date of the tariff.")
     idle_w: float = Field(default=10.0, description="Power of this machine at idle, watts (stated, not measured).")
     peak_w: float = Field(default=40.0, description="Power of this machine under full load, watts (stated).")
-    lost_after_s: float = Field(default=15.0, description="Silence of an agent after which it counts as lost.")
+    lost_after_s: float = Field(default=30.0, description="Silence of an agent after which it counts as lost.")
     preemption_budget: int = Field(default=8, description="Preemptions of one job before its run fails.")
     lease_expires_s: float = Field(default=3600.0, description="Life of a lease on this machine, whatever happens.")
     lease_idle_s: float = Field(default=180.0, description="Idle seconds after which an agent leaves by itself.")

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, cast
 
 import obstore
@@ -26,12 +26,13 @@ def check_key(key: str) -> str:
     """Refuse keys that could leave the store.
 
     Raises:
-        UserError: The key is absolute, empty, or has ``..`` or empty segments.
+        UserError: The key is absolute, empty, or has ``.``, ``..`` or empty segments.
     """
-    parts = PurePosixPath(key).parts
-    if not key or key.startswith("/") or ".." in parts or "//" in key or "\\" in key or "\0" in key:
+    if not {"", ".", ".."}.isdisjoint(key.split("/")) or "\\" in key or "\0" in key:
         raise UserError(
-            "key is outside the store", found=repr(key), allowed="relative keys without '..', '\\' or empty segments"
+            "key is outside the store",
+            found=repr(key),
+            allowed="relative keys without '.', '..', '\\' or empty segments",
         )
     return key
 
@@ -114,6 +115,8 @@ class ObjectStore:
 
     def list(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """Yield (key, bytes) of all objects under a prefix, in no particular order."""
+        if prefix:
+            check_key(prefix.rstrip("/"))
         for batch in obstore.list(self._backend, prefix or None):
             for meta in batch:
                 yield str(meta["path"]), int(meta["size"])

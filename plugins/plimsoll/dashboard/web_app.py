@@ -19,7 +19,7 @@ from plimsoll.dashboard.data_docs import newest_report, report_page
 from plimsoll.dashboard.run_view import recent_runs, run_view
 
 _PAGE = Path(__file__).with_name("page.html")
-_NAME = re.compile(r"^[A-Za-z0-9_.-]{1,250}$")
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,249}$")
 _PICTURES = {"pareto.png": "image/png", "pareto.html": "text/html"}
 # The interactive picture runs its own small script in a sandbox of its own: no same-origin access, no network.
 _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; sandbox allow-scripts"
