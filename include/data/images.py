@@ -14,7 +14,10 @@ from include.core.errors import DataError
 from include.data.location import IMAGE_SUFFIXES, RawFile, shown
 
 PIXELS = "pixels"
-_GREY_MODES = {"1", "L", "LA"}
+# Stands for the pixels where lists cannot: in the rows that expectations see.
+PIXEL_COUNT = "pixel_count"
+_DEEP_GREY_MODE = "I;16"
+_GREY_MODES = {"1", "L", "LA", _DEEP_GREY_MODE}
 # Arrow's list offsets are 32 bit: chunks keep one array far below two billion pixels.
 _IMAGES_PER_CHUNK = 512
 
@@ -25,30 +28,53 @@ def image_members(files: tuple[RawFile, ...]) -> tuple[list[RawFile], int]:
     return members, len(files) - len(members)
 
 
-def _open_all(members: list[RawFile]) -> Iterator[tuple[RawFile, Image.Image]]:
+def _opened(member: RawFile) -> Image.Image:
+    """The header of an image; one that would unpack to far more memory than its file is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        return Image.open(io.BytesIO(member.data))
+
+
+def _eight_bit(image: Image.Image) -> Image.Image:
+    """The image with 8 bits per channel; Pillow's own conversion clips deeper grey values to 255.
+
+    Raises:
+        ValueError: The range of the values is unknown.
+    """
+    if image.mode == _DEEP_GREY_MODE and image.format == "PNG":
+        # In a PNG 65535 is white whatever the picture shows, and 65535 / 257 is 255.
+        return Image.fromarray(np.rint(np.asarray(image) / 257).astype(np.uint8))
+    if image.mode in {"I", "F"} or ";" in image.mode:
+        raise ValueError(f"{image.format} with more than 8 bits per channel; save it with 8, or grey as 16-bit PNG")
+    return image
+
+
+def _pixels(member: RawFile, *, channels: int, side: int | None) -> np.ndarray:
+    """One image as uint8 [channels, height, width]."""
+    converted = _eight_bit(_opened(member)).convert("L" if channels == 1 else "RGB")
+    if side is not None and converted.size != (side, side):
+        converted = converted.resize((side, side), Image.Resampling.BILINEAR)
+    array = np.asarray(converted, dtype=np.uint8)
+    return array[None] if channels == 1 else np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
+def _all_pixels(members: list[RawFile], *, side: int | None) -> Iterator[tuple[RawFile, np.ndarray]]:
     """Decode every image; all that fail are named in one error."""
+    channels = _channels(members)
     broken = []
     for member in members:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", Image.DecompressionBombWarning)
-                image = Image.open(io.BytesIO(member.data))
-                image.load()
-        except (
-            OSError,
-            ValueError,
-            SyntaxError,
-            Image.DecompressionBombError,
-            Image.DecompressionBombWarning,
-        ) as error:
-            broken.append(f"{member.name} ({error})")
+            array = _pixels(member, channels=channels, side=side)
+        except Exception as error:  # noqa: BLE001 - decoders raise whatever they stumble on; the file is what is wrong
+            broken.append(f"{member.name} ({error or type(error).__name__})")
             continue
-        yield member, image
+        yield member, array
     if broken:
         raise DataError(
-            f"{len(broken)} of {len(members)} images cannot be decoded",
+            f"{len(broken)} of {len(members)} images cannot be used",
             where="data.source.uri",
             found=shown(broken),
+            allowed=f"at most {Image.MAX_IMAGE_PIXELS} pixels, 8 bits per channel (16 in a grey PNG)",
             todo="mend or remove these files",
         )
 
@@ -57,21 +83,12 @@ def _channels(members: list[RawFile]) -> int:
     """1 when every image is grey, else 3. Only headers are read."""
     for member in members:
         try:
-            mode = Image.open(io.BytesIO(member.data)).mode
-        except (OSError, ValueError, SyntaxError):
-            continue  # named with the others by the decoding pass
+            mode = _opened(member).mode
+        except Exception:  # noqa: BLE001, S112 - named with the others by the decoding pass
+            continue
         if mode not in _GREY_MODES:
             return 3
     return 1
-
-
-def _pixels(image: Image.Image, *, channels: int, side: int | None) -> np.ndarray:
-    """One image as uint8 [channels, height, width]."""
-    converted = image.convert("L" if channels == 1 else "RGB")
-    if side is not None and converted.size != (side, side):
-        converted = converted.resize((side, side), Image.Resampling.BILINEAR)
-    array = np.asarray(converted, dtype=np.uint8)
-    return array[None] if channels == 1 else np.ascontiguousarray(array.transpose(2, 0, 1))
 
 
 def _list_array(images: list[np.ndarray]) -> pa.Array:
@@ -82,12 +99,10 @@ def _list_array(images: list[np.ndarray]) -> pa.Array:
 
 def _decode(members: list[RawFile], *, side: int | None) -> tuple[pa.ChunkedArray, tuple[int, int, int]]:
     """Pixels of all images and their common (channels, height, width)."""
-    channels = _channels(members)
     first_of_shape: dict[tuple[int, ...], str] = {}
     chunks: list[pa.Array] = []
     pending: list[np.ndarray] = []
-    for member, image in _open_all(members):
-        array = _pixels(image, channels=channels, side=side)
+    for member, array in _all_pixels(members, side=side):
         first_of_shape.setdefault(array.shape, member.name)
         if len(first_of_shape) > 1:
             raise DataError(
@@ -102,7 +117,7 @@ def _decode(members: list[RawFile], *, side: int | None) -> tuple[pa.ChunkedArra
             pending = []
     if pending:
         chunks.append(_list_array(pending))
-    _, height, width = next(iter(first_of_shape))
+    channels, height, width = next(iter(first_of_shape))
     return pa.chunked_array(chunks), (channels, height, width)
 
 
@@ -121,7 +136,7 @@ def read_images(
         of files that are no images.
 
     Raises:
-        DataError: No images, images that cannot be decoded, or different sizes without `side`.
+        DataError: No images, some that cannot be used, or different sizes without `side`.
     """
     members, others = image_members(files)
     if not members:

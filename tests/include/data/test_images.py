@@ -55,6 +55,42 @@ def test_images_that_cannot_be_decoded_are_all_named() -> None:
     assert "good.png" not in str(caught.value)
 
 
+def deep_grey(kind: str, values: np.ndarray) -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(values).save(out, kind)
+    return out.getvalue()
+
+
+def test_sixteen_bit_grey_pngs_keep_their_shades() -> None:
+    data = deep_grey("PNG", np.array([[0, 257, 32896, 65535]], np.uint16))
+    table, _, shape, _ = read_images((RawFile(name="a/deep.png", data=data),), label="k", side=None)
+    assert (shape, table["pixels"].to_pylist()) == ((1, 1, 4), [[0, 1, 128, 255]])
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int32", "float32"])
+def test_values_of_unknown_range_are_refused(dtype) -> None:
+    deep = RawFile(name="a/deep.tif", data=deep_grey("TIFF", np.full((2, 2), 4000, dtype)))
+    with pytest.raises(DataError, match=r"1 of 2.*a/deep\.tif.*more than 8 bits"):
+        read_images((deep, RawFile(name="a/1.png", data=picture(1, mode="L"))), label="k", side=None)
+
+
+@pytest.mark.parametrize("largest", [10, 20, 35])
+def test_an_image_with_too_many_pixels_is_named(monkeypatch, largest) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", largest)  # Pillow warns beyond it, and refuses beyond twice as much
+    with pytest.raises(DataError, match=rf"1 of 1.*b/huge\.png.*at most {largest} pixels"):
+        read_images((RawFile(name="b/huge.png", data=picture(1)),), label="k", side=None)
+
+
+@pytest.mark.parametrize("error", [KeyError("tag"), IndexError(), EOFError()])
+def test_whatever_a_decoder_stumbles_on_names_the_file(monkeypatch, error) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Image.Image, "convert", fail)
+    with pytest.raises(DataError, match=r"a/odd\.png"):
+        read_images((RawFile(name="a/odd.png", data=picture(1)),), label="k", side=None)
+
+
 def test_different_sizes_need_a_side_and_are_scaled_with_it() -> None:
     files = (
         RawFile(name="a/1.png", data=picture(1, side=6)),
