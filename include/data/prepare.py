@@ -31,7 +31,7 @@ from include.data.sources import OpenedSource, open_source
 from include.data.split import assign_splits, row_hashes
 
 # Grows whenever the same content would be prepared in another way: old datasets are then not found any more.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MOST_ROWS_PER_SHARD = 50_000
 _SHARD_BYTES = 64 * 2**20
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from include.config.data_section import DataSection, DigitsSource, PackageSource
 from include.core.errors import DataError
-from include.data.images import PIXELS, read_images
+from include.data.images import PIXEL_COUNT, PIXELS, read_images
 from include.data.location import RawFile, package_file, table_format, uri_files
 from include.data.tables import read_table
 
@@ -56,11 +56,12 @@ def _digest_of(files: tuple[RawFile, ...], *, how: str) -> str:
     return total.hexdigest()
 
 
-def _open_table(file: RawFile) -> OpenedSource:
+def _open_table(file: RawFile, *, label: str) -> OpenedSource:
     # The name of a single file is not part of its content; what its ending says is.
     unnamed = RawFile(name="", data=file.data)
     how = f"{table_format(file.name)}{'.gz' if file.name.lower().endswith('.gz') else ''}"
-    return OpenedSource(digest=_digest_of((unnamed,), how=how), read=lambda: RawTable(table=read_table(file)))
+    digest = _digest_of((unnamed,), how=how)
+    return OpenedSource(digest=digest, read=lambda: RawTable(table=read_table(file, label=label)))
 
 
 def _open_images(files: tuple[RawFile, ...], *, label: str, side: int | None) -> OpenedSource:
@@ -70,12 +71,12 @@ def _open_images(files: tuple[RawFile, ...], *, label: str, side: int | None) ->
             table=table, row_ids=names, pixel_shape=shape, skipped={"not an image": others} if others else {}
         )
 
-    if label == PIXELS:
+    if label in {PIXELS, PIXEL_COUNT}:
         raise DataError(
             "the label column of an image folder needs another name",
             where="data.label",
             found=label,
-            allowed=f"any name but {PIXELS!r}",
+            allowed=f"any name but {PIXELS!r} and {PIXEL_COUNT!r}",
         )
     return OpenedSource(digest=_digest_of(files, how=f"images {side}"), read=read)
 
@@ -104,10 +105,10 @@ def open_source(data: DataSection, *, roots: tuple[Path, ...]) -> OpenedSource:
     if isinstance(source, DigitsSource):
         return _open_digits()
     if isinstance(source, PackageSource):
-        return _open_table(package_file(package=source.package, path=source.path))
+        return _open_table(package_file(package=source.package, path=source.path), label=data.label)
     files = uri_files(source.uri, roots=roots)
     if len(files) == 1 and "/" not in files[0].name:
-        return _open_table(files[0])
+        return _open_table(files[0], label=data.label)
     return _open_images(files, label=data.label, side=source.image_size)
 
 

@@ -11,8 +11,8 @@ from include.data.tables import read_table
 from tests.support.tables import passengers, write_table
 
 
-def read(name: str, data: bytes) -> pa.Table:
-    return read_table(RawFile(name=name, data=data))
+def read(name: str, data: bytes, *, label: str = "") -> pa.Table:
+    return read_table(RawFile(name=name, data=data), label=label)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "t.orc", "t.feather"])
@@ -47,3 +47,32 @@ def test_the_delimiter_is_taken_from_the_header(delimiter) -> None:
 def test_a_broken_file_is_named(name, data) -> None:
     with pytest.raises(DataError, match=name.replace(".", r"\.")):
         read(name, data)
+
+
+@pytest.mark.parametrize("labels", [["01", "1"], ["True", "true"], ["NA", "nan", "null"], ["1.0", "1"], ["007", " 7"]])
+def test_csv_labels_are_the_text_as_written_and_only_the_empty_one_is_null(labels) -> None:
+    rows = [*labels, "", '""']
+    data = ("x,y,z\n" + "".join(f"NA,{text},1\n" for text in rows)).encode()
+    table = read("t.csv", data, label="y")
+    assert table.column_names == ["x", "y", "z"]
+    assert table["y"].to_pylist() == [*labels, None, None]
+    assert (table["x"].null_count, table["z"].to_pylist()) == (len(rows), [1] * len(rows))
+
+
+def test_measured_values_as_a_csv_label_stay_numbers() -> None:
+    assert read("t.csv", b"x,y\n1,0.5\n2,NA\n", label="y")["y"].to_pylist() == [0.5, None]
+
+
+@pytest.mark.parametrize(("text", "position", "line"), [("x,größe\n1,2\n", 4, 1), ("x,y\n1,a\n2,café\n", 13, 3)])
+@pytest.mark.parametrize("label", ["x", "y"])
+def test_a_csv_in_another_encoding_is_named_with_the_place(text, position, line, label) -> None:
+    with pytest.raises(DataError, match=rf"not UTF-8.*t\.csv.*position {position} \(line {line}\).*iconv") as caught:
+        read("t.csv", text.encode("latin-1"), label=label)
+    assert "data.source" in str(caught.value)
+
+
+def test_text_that_is_not_utf8_in_a_typed_file_is_named(tmp_path) -> None:
+    broken = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
+    path = write_table({"x": broken}, tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"t\.parquet.*UTF8"):
+        read("t.parquet", path.read_bytes())
