@@ -18,10 +18,16 @@ from include.data.location import shown
 from include.data.sources import RawTable
 
 ROW_ID = "row_id"
+SPLIT = "split"
+# Names that the prepared rows and the rows that expectations see have for themselves.
+_RESERVED = (ROW_ID, SPLIT)
 SMALLEST_TABLE_ROWS = 30
 MOST_CATEGORIES = 100
 # A text column in which most values occur once names rows; it does not describe them.
 LARGEST_UNIQUE_SHARE = 0.5
+# Models compute in float32, which ends at 3.4e38.
+LARGEST_NUMBER = 3e38
+_SHOWN_ROWS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +79,32 @@ def _check_names(names: list[str], data: DataSection) -> None:
         raise DataError(
             "no input columns are left", where="data.drop", found=shown(names), allowed="at least one column"
         )
-    for name, why in (
-        (ROW_ID, "this name is reserved"),
-        ("", "a column has no name, probably the row number of an export"),
-    ):
-        if name in features:
-            raise DataError(why, where="data.source", found=f"column {name!r}", todo=f"put {name!r} into data.drop")
+    _check_reserved(features, data.label)
+
+
+def _check_reserved(features: list[str], label: str) -> None:
+    if label in _RESERVED:
+        raise DataError(
+            "the name of the label column is reserved",
+            where="data.label",
+            found=label,
+            allowed=f"any name but {shown(list(_RESERVED))}",
+            todo="rename the column in the source",
+        )
+    for name in (name for name in _RESERVED if name in features):
+        raise DataError(
+            "this name is reserved",
+            where="data.source",
+            found=f"column {name!r}",
+            todo=f"rename it in the source, or put {name!r} into data.drop",
+        )
+    if "" in features:
+        raise DataError(
+            "a column has no name, probably the row number of an export",
+            where="data.source",
+            found="column ''",
+            todo="put '' into data.drop",
+        )
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -143,7 +169,7 @@ def _label_text(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _classes(labels: pa.ChunkedArray) -> tuple[str, ...]:
     values = pc.unique(labels).to_pylist()
     if all(value.removeprefix("-").isdecimal() for value in values):
-        return tuple(sorted(values, key=int))
+        return tuple(sorted(values, key=lambda value: (int(value), value)))  # "1" and "01" are two classes
     return tuple(sorted(values))
 
 
@@ -187,6 +213,26 @@ def _check_cardinality(table: pa.Table, kinds: dict[str, str]) -> None:
         )
 
 
+def _check_range(table: pa.Table, kinds: dict[str, str]) -> None:
+    """Refuse numbers that a model, which computes in float32, would see as infinite."""
+    found = []
+    for name in (name for name, kind in kinds.items() if kind == "numeric"):
+        beyond = pc.fill_null(pc.greater(pc.abs(table[name]), LARGEST_NUMBER), fill_value=False)
+        rows = table.select([ROW_ID, name]).filter(beyond)
+        if rows.num_rows:
+            first = zip(*(column.to_pylist() for column in rows.slice(0, _SHOWN_ROWS).columns), strict=True)
+            cells = ", ".join(f"row_id {row} is {value}" for row, value in first)
+            found.append(f"column {name!r}: {rows.num_rows} rows, {cells}")
+    if found:
+        raise DataError(
+            "numbers are infinite or too large",
+            where="data.source",
+            found=shown(found),
+            allowed=f"finite numbers from -{LARGEST_NUMBER:.0e} to {LARGEST_NUMBER:.0e}, or an empty cell",
+            todo="mend these cells in the source or leave them empty, or put the column into data.drop",
+        )
+
+
 def _name_of(data: DataSection) -> str:
     source = data.source
     return str(getattr(source, "uri", getattr(source, "path", source.kind)))
@@ -222,6 +268,7 @@ def clean(raw: RawTable, data: DataSection) -> CleanTable:
     classes = _classes(table[data.label])
     _check_labels(table[data.label], classes, data.label)
     _check_cardinality(table, kinds)
+    _check_range(table, kinds)
     dropped = {**raw.skipped, **({"no label": unlabelled} if unlabelled else {})}
     return CleanTable(
         table=table, kinds=kinds, label=data.label, classes=classes, pixel_shape=raw.pixel_shape, dropped=dropped

@@ -26,11 +26,11 @@ from include.config.data_section import DataSection
 from include.core.contracts.dataset import SPLITS, DatasetManifest, Feature
 from include.core.errors import DataError
 from include.core.store import ObjectStore
-from include.data.columns import ROW_ID
+from include.data.columns import ROW_ID, SPLIT
 from include.data.encoding import read_shard
+from include.data.images import PIXEL_COUNT
 from include.data.split import row_hashes
 
-SPLIT = "split"
 ROWS, COLUMNS, IDENTITY, CLASSES = "rows", "columns", "identity", "classes"
 # Columns that name a row of each table in failures.
 INDEX = {
@@ -39,7 +39,6 @@ INDEX = {
     IDENTITY: (ROW_ID, SPLIT),
     CLASSES: ("class", "rows"),
 }
-PIXEL_COUNT = "pixel_count"
 _FIRST_ROWS = 5
 _COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list", "column_set")
 # A row condition is code that pandas would evaluate; a workload file holds data only.

@@ -31,6 +31,15 @@ def test_integer_labels_are_ordered_by_number_and_text_by_letter() -> None:
     assert cleaned(survived=["b", "a"] * 60).classes == ("a", "b")
 
 
+def test_labels_that_are_equal_as_numbers_but_not_as_text_stay_apart() -> None:
+    assert cleaned(survived=["10", "1", "01"] * 40).classes == ("01", "1", "10")
+
+
+def test_a_reserved_name_may_be_dropped_and_large_numbers_may_stay() -> None:
+    result = cleaned(drop=("split", "row_id"), split=[1] * 120, row_id=[1] * 120, fare=[-3e38, 3e38] * 60)
+    assert result.table.column_names == ["row_id", "age", "fare", "port", "alone", "survived"]
+
+
 def test_whole_numbers_stored_as_floats_keep_their_integer_text() -> None:
     result = cleaned(survived=[float(i % 2) if i else None for i in range(120)])
     assert (result.classes, result.dropped) == (("0", "1"), {"no label": 1})
@@ -56,6 +65,13 @@ def test_dictionary_encoded_text_is_plain_text_afterwards() -> None:
         ({"drop": ("survived",)}, ["label is among", "data.drop"]),
         ({"drop": ("age", "fare", "port", "alone")}, ["no input columns"]),
         ({"row_id": list(range(120))}, ["reserved", "put 'row_id' into data.drop"]),
+        ({"split": list(range(120))}, ["reserved", "rename", "put 'split' into data.drop"]),
+        ({"label": "row_id", "row_id": [0, 1] * 60}, ["label column is reserved", "data.label", "row_id", "rename"]),
+        ({"label": "split", "split": [0, 1] * 60}, ["label column is reserved", "data.label", "split", "rename"]),
+        (
+            {"fare": [float("inf"), 1.0, -float("inf"), *range(117)], "age": [1.0] * 119 + [1e300]},
+            ["'fare': 2 rows, row_id 0 is inf, row_id 2 is -inf", "'age': 1 rows, row_id 119 is 1e+300", "3e+38"],
+        ),
         ({"": list(range(120))}, ["no name", "put '' into data.drop"]),
         ({"name": [f"n{i}" for i in range(120)]}, ["'name' (120 values)", "at most 60", "data.drop"]),
         ({"when": [dt.date(2026, 1, 1)] * 120}, ["'when'", "date32", "put 'when' into data.drop"]),

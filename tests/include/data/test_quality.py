@@ -42,9 +42,9 @@ def prepared(tmp_path, file_store):
 
 
 def test_columns_know_their_types_nulls_and_infinite_values(prepared) -> None:
-    columns = passengers()
-    columns["fare"][7] = float("inf")
-    manifest, rows = prepared(columns)
+    manifest, rows = prepared()
+    fares = [float("inf") if row == "7" else 1.0 for row in rows["row_id"].to_pylist()]
+    rows = rows.set_column(rows.schema.get_field_index("fare"), "fare", [fares])
     facts = quality_tables(rows, manifest)[COLUMNS].set_index("column")
     assert (facts["type"] == facts["expected_type"]).all()
     assert (facts.loc["fare", "infinite_values"], facts.loc["fare", "first_infinite_rows"]) == (1, "7")
