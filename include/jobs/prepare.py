@@ -25,4 +25,7 @@ def run(context: JobContext) -> PrepareResult:
     context.progress(fraction=1.0, stage="done", rows=sum(prepared.ref.rows.values()))
     how = "found" if prepared.found else "prepared"
     _log.info("%s dataset %s: %s rows", how, prepared.ref.fingerprint, prepared.ref.rows)
-    return PrepareResult(dataset=prepared.ref, found=prepared.found, dropped_rows=prepared.manifest.dropped_rows)
+    dropped = prepared.manifest.dropped_rows
+    if dropped:
+        _log.warning("left out of the source: %s", ", ".join(f"{count} ({why})" for why, count in dropped.items()))
+    return PrepareResult(dataset=prepared.ref, found=prepared.found, dropped_rows=dropped)

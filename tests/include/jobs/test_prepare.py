@@ -1,4 +1,4 @@
-"""The prepare job as a process, on both stores."""
+"""The prepare job, mostly as a process, on both stores."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from include.config.settings import REPO
 from include.core.contracts.dataset import DatasetRef
 from include.core.json_codec import from_json
 from include.data.encoding import load_split, read_manifest
+from include.jobs.prepare import run
+from tests.support.jobs import workload
+from tests.support.tables import passengers, section, write_table
 
 BROKEN = REPO / "tests" / "include" / "config" / "broken"
 
@@ -24,6 +27,17 @@ def test_digits_are_prepared_once_and_then_found(any_store, run_job, job_request
     x, y = load_split(any_store, read_manifest(any_store, ref.uri), "test")
     assert x.shape == (ref.rows["test"], 1, 8, 8)
     assert set(y) == set(range(10))
+
+
+def test_rows_that_are_left_out_are_warned_of(tmp_path, file_store, job_request, context_for, caplog) -> None:
+    columns = passengers()
+    columns["survived"][3] = None
+    write_table(columns, tmp_path / "data" / "t.csv")
+    order = workload().model_copy(update={"data": section("t.csv")})
+    context = context_for(job_request("prepare", order=order), file_store, data_roots=(tmp_path / "data",))
+    assert run(context).dropped_rows == {"no label": 1}
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.getMessage() == "left out of the source: 1 (no label)"
 
 
 @pytest.mark.integration
