@@ -7,6 +7,10 @@ DRILL ?=
 BENCH ?=
 FILE ?=
 
+# A person's text reaches programs through the environment, never as a part of a command; make does not expand it either.
+$(foreach name,WORKLOAD ONCE DRILL BENCH FILE,$(eval override $(name) := $$(value $(name))))
+export WORKLOAD ONCE DRILL BENCH FILE
+
 .DEFAULT_GOAL := help
 .PHONY: help run stop test test-fast drills bench lint docs check-workload pins wheel setup setup-tests
 
@@ -20,7 +24,7 @@ setup-tests:
 	@$(PYTHON) -m stack.environment --profile test
 
 run: setup  ## start the stack and run a workload: WORKLOAD=digits, ONCE=1 stops all at the end, DRILL=0|1
-	@$(VENV)/python -m stack.run --workload "$(WORKLOAD)" --drill "$(DRILL)" $(if $(filter-out 0,$(ONCE)),--once)
+	@$(VENV)/python -m stack.run --workload="$$WORKLOAD" --drill="$$DRILL" $(if $(filter-out 0,$(ONCE)),--once)
 
 stop:  ## end everything that make run has started, and nothing else
 	@if [ -x $(VENV)/python ]; then $(VENV)/python -m stack.stop; else echo "Nothing to stop: there is no environment."; fi
@@ -38,8 +42,8 @@ lint: setup-tests  ## linters and types alone
 	@$(VENV)/python -m stack.checks lint
 
 bench: setup-tests  ## one benchmark: BENCH=dag_parse
-	@if [ -n "$(BENCH)" ] && [ -f "tests/benchmarks/$(BENCH).py" ]; then \
-		PYTHONPATH=.:plugins $(VENV)/python "tests/benchmarks/$(BENCH).py"; \
+	@if [ -n "$$BENCH" ] && [ -f "tests/benchmarks/$$BENCH.py" ]; then \
+		PYTHONPATH=.:plugins $(VENV)/python "tests/benchmarks/$$BENCH.py"; \
 	else \
 		echo "Usage: make bench BENCH=<name>, one of:" $$(ls tests/benchmarks 2>/dev/null | sed -n 's/\.py$$//p'); exit 64; \
 	fi
@@ -48,7 +52,7 @@ docs: setup-tests  ## write the generated pages of docs/reference again
 	@$(VENV)/python -m stack.reference
 
 check-workload: setup  ## check one workload file: FILE=path/to/file.yaml
-	@$(VENV)/python -m include.jobs.check_workload "$(FILE)"
+	@$(VENV)/python -m include.jobs.check_workload $${FILE:+"$$FILE"}
 
 pins: setup-tests  ## resolve requirements/*.in to pins again
 	@$(VENV)/python -m stack.pins
