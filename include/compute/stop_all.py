@@ -27,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line; None takes the process's own.
 
     Returns:
-        Exit status: 0 when nothing is left alive, else 1.
+        Exit status: 0 when nothing is left alive, else 1. In the list the control lease, which all runs share and which
+        belongs to none, does not count.
     """
     parser = argparse.ArgumentParser(prog="stop_all", description="End every agent of this installation.")
     parser.add_argument("--dry-run", action="store_true", help="only list what is alive")
@@ -49,8 +50,9 @@ def _list_alive(engine: LocalEngine) -> int:
     for lease in alive:
         owner = f"run {lease.run_id} of {lease.dag_id}" if lease.run_id else "shared by all runs"
         _log.info("lease %s: %s, %s", lease.lease_id, lease.state, owner)
-    _log.info("%d alive", len(alive))
-    return 1 if alive else 0
+    of_runs = sum(bool(lease.run_id) for lease in alive)
+    _log.info("%d alive: %d of runs, %d shared by all runs", len(alive), of_runs, len(alive) - of_runs)
+    return 1 if of_runs else 0
 
 
 if __name__ == "__main__":
