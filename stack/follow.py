@@ -55,6 +55,7 @@ def follow(
     run_id: str,
     prefix: str,
     display: Display,
+    stack_goes_on: Callable[[], bool],
     pause: Callable[[float], None] = time.sleep,
 ) -> str:
     """Show the run until it ends.
@@ -63,7 +64,7 @@ def follow(
         Airflow's final state of the run.
 
     Raises:
-        StackError: Airflow does not answer any more.
+        StackError: The stack was stopped, or Airflow does not answer any more.
     """
     heard = time.monotonic()
     while True:
@@ -80,6 +81,10 @@ def follow(
             display.show(tasks, training_line(store, prefix))
             if state in _ENDED:
                 return state
+        if not stack_goes_on():
+            raise StackError(
+                "The stack was stopped while the run was followed: a run in the middle goes on at the next `make run`."
+            )
         pause(_PAUSE_S)
 
 

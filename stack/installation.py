@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import Field
 
 from include.config.schedule import Edge
+from stack.errors import SettingsError
 
 REPO = Path(__file__).resolve().parents[1]
 # sun_path holds 108 bytes including the closing zero, and supervisor binds a longer temporary name first.
@@ -31,7 +32,9 @@ class StackSettings(Edge):
     port_serving: int | None = Field(
         default=None, ge=1, le=65535, description="Port of the model server. Not set: 8600 or the next free one."
     )
-    start_timeout_s: float = Field(default=240.0, gt=0, description="How long a start may take until all is healthy.")
+    start_timeout_s: float = Field(
+        default=240.0, gt=0, allow_inf_nan=False, description="How long a start may take until all is healthy."
+    )
 
     @classmethod
     def from_environment(cls, environ: dict[str, str] | None = None) -> StackSettings:
@@ -55,8 +58,15 @@ class Installation:
 
     @classmethod
     def of(cls, settings: StackSettings) -> Installation:
-        """The installation that the settings point to."""
-        return cls(repo=REPO, var=settings.var.expanduser().resolve())
+        """The installation that the settings point to.
+
+        Raises:
+            SettingsError: Its folder cannot be found out.
+        """
+        try:
+            return cls(repo=REPO, var=settings.var.expanduser().resolve())
+        except (OSError, RuntimeError) as error:  # an unknown ~user, a circle of links
+            raise unusable(settings.var, error) from error
 
     @property
     def bin(self) -> Path:
@@ -108,9 +118,25 @@ class Installation:
         return Path(tempfile.gettempdir()) / f"plimsoll-{os.getuid()}-{name}" / "s.sock"
 
     def create(self) -> None:
-        """Make the folders, readable by their owner only."""
-        self.var.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
+        """Make the folders, readable by their owner only.
+
+        Raises:
+            SettingsError: They cannot be made or written to.
+        """
         folders = (self.run, self.logs, self.secrets, self.airflow_home, self.mlflow, self.supervisor_socket.parent)
-        for folder in (self.var, *folders):
-            folder.mkdir(exist_ok=True, mode=_PRIVATE)
-            folder.chmod(_PRIVATE)
+        try:
+            self.var.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
+            for folder in (self.var, *folders):
+                folder.mkdir(exist_ok=True, mode=_PRIVATE)
+                folder.chmod(_PRIVATE)
+        except OSError as error:
+            raise unusable(self.var, error) from error
+
+
+def unusable(var: Path, error: Exception) -> SettingsError:
+    """Why the folder of an installation cannot be used, in one line."""
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return SettingsError(
+        f"PLIMSOLL_VAR cannot be used | found: {str(var)!r} ({reason}) | "
+        "allowed: a folder of your own that can be made and written to"
+    )

@@ -39,6 +39,7 @@ class StackRecord(Edge):
         ports: Ports by server.
         started_at: When the start began.
         healthy: Whether the start was finished.
+        stopping: Whether a stop was begun.
     """
 
     version: int = 1
@@ -47,6 +48,7 @@ class StackRecord(Edge):
     ports: dict[str, int]
     started_at: AwareDatetime
     healthy: bool = False
+    stopping: bool = False
 
     @property
     def chosen_ports(self) -> Ports:
@@ -120,6 +122,12 @@ def read(installation: Installation) -> StackRecord | None:
         return StackRecord.model_validate(raw)
     except (OSError, ValueError):
         return None
+
+
+def goes_on(installation: Installation, started_at: datetime) -> bool:
+    """Whether the stack that was started then still runs, and nobody has begun to stop it."""
+    found = read(installation)
+    return found is not None and found.started_at == started_at and not found.stopping and found.runs
 
 
 def remove(installation: Installation) -> None:

@@ -16,20 +16,22 @@ from rich.console import Console
 
 from include.config.workload import Workload
 from include.core.errors import PlimsollError
+from include.core.exit_codes import ExitCode
 from include.core.ids import run_prefix
 from include.core.store import ObjectStore
 from stack import dag_ready, pools, record, start, stop, summary
 from stack.airflow_api import AirflowApi, ApiError, quoted
 from stack.child_environment import settings_of
 from stack.displays import display_on
-from stack.errors import StackError
+from stack.errors import SettingsError, StackError
 from stack.follow import follow
-from stack.installation import Installation, StackSettings
+from stack.installation import Installation, StackSettings, unusable
 from stack.last_run import Durations, LastRun
 from stack.leases_left import leases_left
 from stack.ports import WANTED, Ports
 from stack.printed_summary import print_summary
 from stack.run_facts import gather
+from stack.settings_mistakes import read_settings
 from stack.start import Stack
 
 DEFAULT_WORKLOAD = "digits"
@@ -37,7 +39,8 @@ DEFAULT_WORKLOAD = "digits"
 _GUARDS = ("lease_reaper", "storage_lifecycle")
 _INTERRUPTED = 130
 _LEASES_GONE_S = 20.0
-_FRESH_SETUP_S = 3600.0
+# `make run` starts this program as soon as its set-up has ended.
+_FRESH_SETUP_S = 60.0
 _WIDTH = 130
 
 
@@ -65,6 +68,10 @@ class Command:
         self._settings = settings
         self._console = console
         self._began = time.monotonic()
+        # Read now: any later set-up, for example that of `make check-workload`, writes its own figure there.
+        self._setup_s = _setup_seconds(Installation.of(settings).repo)
+        self._run_begun = False
+        self._run_state = ""
 
     def say(self, line: str) -> None:
         """One line with the seconds since the command began."""
@@ -108,6 +115,7 @@ class Command:
         if waiting := api.active_runs(workload.name):
             self.say(f"{len(waiting)} run(s) of {workload.name} are under way: the new one waits for them")
         run_id = api.trigger(workload.name, {"interruption_drill": True} if self._order.drill else {})
+        self._run_begun = True
         began = time.monotonic()
         self.say(f"Run {run_id} of {workload.name}: {_run_url(stack, workload.name, run_id)}")
         secrets = stack.installation.secrets / "passwords.json"
@@ -120,7 +128,9 @@ class Command:
                 run_id=run_id,
                 prefix=run_prefix(workload=workload.name, run_id=run_id),
                 display=display,
+                stack_goes_on=lambda: record.goes_on(stack.installation, stack.started_at),
             )
+        self._run_state = state
         return run_id, state, time.monotonic() - began
 
     def _sum_up(
@@ -144,7 +154,7 @@ class Command:
             failures=summary.failures(api, workload.name, run_id),
             leases_left=tuple(sorted(_settled_leases(store, stack))),
             prediction=summary.predict(facts, store),
-            durations=Durations(setup_s=_setup_seconds(stack.installation.repo), stack_s=stack_s, run_s=run_s),
+            durations=Durations(setup_s=self._setup_s, stack_s=stack_s, run_s=run_s),
             urls=_urls(stack, workload.name, run_id, facts.deployed.url if facts.deployed else None),
         )
         found = summary.summarise(outcome, facts)
@@ -152,6 +162,31 @@ class Command:
         print_summary(found, self._console)
         self.say(f"Summary written to {stack.installation.last_run}")
         return found
+
+    def interrupted(self) -> str:
+        """What Control-C has left behind, and what to do now."""
+        state = record.read(Installation.of(self._settings))
+        if state is None:
+            return "Interrupted while no stack runs: nothing is left, `make run` starts again."
+        if not state.runs or state.stopping:
+            return (
+                "Interrupted while the stack was ending: `make stop` ends what is left, then `make run` starts again."
+            )
+        if not state.healthy:
+            return (
+                "Interrupted in the middle of the start: the stack is half started, and no run was begun. "
+                "`make stop` ends it, then `make run` starts again."
+            )
+        url = state.chosen_ports.url("airflow")
+        if self._run_state:
+            what = (
+                f"The run has ended as {self._run_state}, its summary is not written; the stack goes on: look at {url}"
+            )
+        elif self._run_begun:
+            what = f"The stack and the run go on: follow it at {url}"
+        else:
+            what = f"The stack goes on at {url}, and no run was begun: `make run` uses it"
+        return f"Interrupted. {what}, end everything with `make stop`."
 
 
 def switch_on_guards(api: AirflowApi) -> None:
@@ -199,7 +234,11 @@ def _setup_seconds(repo: Path) -> float | None:
 def _user_of_the_stack(installation: Installation) -> Iterator[IO[str]]:
     """Hold the shared lock of those who follow a run, so that nobody stops the stack under another's feet."""
     installation.create()
-    with (installation.run / "users.lock").open("a") as lock:
+    try:
+        opened = (installation.run / "users.lock").open("a")
+    except OSError as error:
+        raise unusable(installation.var, error) from error
+    with opened as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         yield lock
 
@@ -214,29 +253,36 @@ def _is_last_user(lock: IO[str]) -> bool:
 
 def execute(order: RunOrder, settings: StackSettings, console: Console) -> int:
     """Run the command; returns its exit status."""
-    command = Command(order, settings, console)
-    installation = Installation.of(settings)
-    with _user_of_the_stack(installation) as lock:
-        try:
-            status = 0 if command.run().success else 1
-        except (StackError, ApiError, PlimsollError) as error:
-            console.print(f"make run: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
-            status = 1
-        except KeyboardInterrupt:
-            status = _INTERRUPTED
-            if not order.once:
-                command.say(_what_goes_on(installation))
-        if order.once:
-            status = _stop_at_the_end(settings, command, lock) or status
+    try:
+        command = Command(order, settings, console)
+        with _user_of_the_stack(Installation.of(settings)) as lock:
+            return _carry_out(command, order, settings, console, lock)
+    except SettingsError as error:
+        return refuse(error, console)
+
+
+def _carry_out(command: Command, order: RunOrder, settings: StackSettings, console: Console, lock: IO[str]) -> int:
+    try:
+        status = 0 if command.run().success else 1
+    except SettingsError:
+        raise
+    except (StackError, ApiError, PlimsollError) as error:
+        console.print(f"make run: {error}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+        status = 1
+    except KeyboardInterrupt:
+        status = _INTERRUPTED
+        if not order.once:
+            command.say(command.interrupted())
+    if order.once:
+        status = _stop_at_the_end(settings, command, lock) or status
     return status
 
 
-def _what_goes_on(installation: Installation) -> str:
-    state = record.read(installation)
-    if state is None or not state.runs:
-        return "Interrupted before the stack was up; `make stop` ends what may be left."
-    url = state.chosen_ports.url("airflow")
-    return f"Interrupted. The stack and the run go on: follow it at {url}, end everything with `make stop`."
+def refuse(error: SettingsError, console: Console) -> int:
+    """Print the mistakes in the settings, a line each; returns the exit status."""
+    for line in str(error).splitlines():
+        console.print(f"make run: {line}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+    return ExitCode.BAD_INPUT
 
 
 def _stop_at_the_end(settings: StackSettings, command: Command, lock: IO[str]) -> int:
@@ -273,7 +319,12 @@ def main() -> int:
     if not console.is_terminal:
         # A file or a pipe has no width of its own, and the tables need this much.
         console = Console(highlight=False, width=_WIDTH)
-    return execute(parse(), StackSettings.from_environment(), console)
+    order = parse()
+    try:
+        settings = read_settings()
+    except SettingsError as error:
+        return refuse(error, console)
+    return execute(order, settings, console)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from include.config.settings import Settings
 from stack import child_environment, credentials, health, ports, programs, record, supervisor
 from stack.airflow_api import AirflowApi
 from stack.errors import StackError
-from stack.installation import Installation, StackSettings
+from stack.installation import Installation, StackSettings, unusable
 from stack.ports import Ports
 from stack.record import StackRecord
 
@@ -71,9 +71,13 @@ def only_one_start(installation: Installation) -> Iterator[None]:
     """Hold the installation's start lock.
 
     Raises:
-        StackError: Another start or stop holds it.
+        StackError: Another start or stop holds it, or the folder cannot be written to.
     """
-    with (installation.run / "start.lock").open("w") as lock:
+    try:
+        opened = (installation.run / "start.lock").open("w")
+    except OSError as error:
+        raise unusable(installation.var, error) from error
+    with opened as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -86,6 +90,8 @@ def only_one_start(installation: Installation) -> Iterator[None]:
 def _reuse(installation: Installation, found: StackRecord, say: Say) -> Stack:
     chosen = found.chosen_ports
     missing = health.unhealthy(chosen, since=None) if found.healthy else {"start": "was never finished"}
+    if found.stopping:
+        missing["stop"] = "was begun and not finished"
     if missing:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in missing.items())
         raise StackError(f"A stack runs in {installation.var} but is not healthy ({reasons}): `make stop`, then again.")

@@ -12,19 +12,23 @@ import time
 from collections.abc import Callable, Iterable
 
 from include.compute.stop_all import stop_all
+from include.core.errors import PlimsollError
+from include.core.exit_codes import ExitCode
 from include.core.process import is_alive
 from include.core.store import ObjectStore
 from stack import child_environment, record
-from stack.errors import StackError
-from stack.installation import Installation, StackSettings
+from stack.errors import SettingsError, StackError
+from stack.installation import Installation, StackSettings, unusable
 from stack.ports import WANTED, Ports
 from stack.record import Process, StackRecord
+from stack.settings_mistakes import read_settings
 from stack.start import only_one_start
 
 Say = Callable[[str], None]
 _SUPERVISOR_WAIT_S = 40.0
 _KILL_WAIT_S = 10.0
 _PAUSE_S = 0.1
+_INTERRUPTED = 130
 
 
 def stop(settings: StackSettings, say: Say) -> int:
@@ -34,7 +38,7 @@ def stop(settings: StackSettings, say: Say) -> int:
         How many processes had to be killed after the orderly end.
     """
     installation = Installation.of(settings)
-    if not installation.run.exists():
+    if not _was_used(installation):
         say(f"Nothing runs in {installation.var}.")
         return 0
     with only_one_start(installation):
@@ -47,6 +51,13 @@ def stop(settings: StackSettings, say: Say) -> int:
     else:
         say(f"The stack is stopped; {killed} left-over processes killed, {ended} agents ended.")
     return killed
+
+
+def _was_used(installation: Installation) -> bool:
+    try:
+        return installation.run.exists()
+    except OSError as error:  # a folder of somebody else
+        raise unusable(installation.var, error) from error
 
 
 def _end_agents(installation: Installation, state: StackRecord | None) -> int:
@@ -65,7 +76,8 @@ def _end_agents(installation: Installation, state: StackRecord | None) -> int:
 
 def _end_programs(installation: Installation, state: StackRecord, say: Say) -> int:
     # What hangs below the supervisor now is written down first: once it has gone, nobody can tell whose they are.
-    state = state.with_family(installation.run)
+    # And those who follow a run are told that it is no accident.
+    state = state.with_family(installation.run).model_copy(update={"stopping": True})
     record.write(installation, state)
     say("Stopping Airflow, MLflow and the model server")
     if state.runs:
@@ -107,10 +119,17 @@ def wait_gone(processes: Iterable[Process], timeout_s: float) -> bool:
 def main() -> int:
     """``make stop``."""
     try:
-        stop(StackSettings.from_environment(), lambda line: print(line, flush=True))
-    except StackError as error:
+        stop(read_settings(), lambda line: print(line, flush=True))
+    except SettingsError as error:
+        for line in str(error).splitlines():
+            print(f"make stop: {line}", file=sys.stderr)
+        return ExitCode.BAD_INPUT
+    except (StackError, PlimsollError) as error:
         print(f"make stop: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("make stop: interrupted; `make stop` again ends what is left.", file=sys.stderr)
+        return _INTERRUPTED
     return 0
 
 

@@ -86,7 +86,14 @@ def test_it_follows_to_the_end_and_bridges_a_restart_of_airflow(server, store):
     api = AirflowApi(url=server.url, user="admin", password="x")
     recorder, pauses = Recorder(), []
     state = follow.follow(
-        api=api, store=store, dag_id="digits", run_id="r", prefix=PREFIX, display=recorder, pause=pauses.append
+        api=api,
+        store=store,
+        dag_id="digits",
+        run_id="r",
+        prefix=PREFIX,
+        display=recorder,
+        stack_goes_on=lambda: True,
+        pause=pauses.append,
     )
     assert state == "failed"
     assert recorder.shown == [([("a", "running")], "")] * 2
@@ -97,7 +104,30 @@ def test_an_airflow_that_has_gone_for_good_ends_it(server, store, monkeypatch):
     monkeypatch.setattr(follow, "_SILENCE_S", 0.0)
     api = AirflowApi(url=server.url, user="admin", password="x")
     with pytest.raises(StackError, match=r"does not answer any more .*make stop"):
-        follow.follow(api=api, store=store, dag_id="digits", run_id="r", prefix=PREFIX, display=Recorder())
+        follow_until_it_ends(api, store, goes_on=True)
+
+
+def follow_until_it_ends(api, store, *, goes_on):
+    follow.follow(
+        api=api,
+        store=store,
+        dag_id="digits",
+        run_id="r",
+        prefix=PREFIX,
+        display=Recorder(),
+        stack_goes_on=lambda: goes_on,
+        pause=lambda seconds: pytest.fail("waited"),
+    )
+
+
+@pytest.mark.parametrize("answer", [(200, {"state": "running"}), (502, {})])
+def test_a_stop_elsewhere_is_told_at_once_whether_airflow_still_answers_or_not(server, store, answer):
+    run = "/api/v2/dags/digits/dagRuns/r"
+    server.answers[("GET", run)] = answer
+    server.answers[("GET", f"{run}/taskInstances?limit=100&offset=0")] = (200, {"task_instances": []})
+    api = AirflowApi(url=server.url, user="admin", password="x")
+    with pytest.raises(StackError, match="The stack was stopped while the run was followed"):
+        follow_until_it_ends(api, store, goes_on=False)
 
 
 def line(state, *, attempt=1, seconds=1.25):

@@ -89,19 +89,51 @@ def test_a_stack_that_another_run_follows_is_left_running(execute, installation)
     assert "Another `make run` follows a run on this stack" in text
 
 
-def test_control_c_says_what_goes_on_and_how_to_end_it(execute, installation, sleeper):
-    _, supervisor = sleeper()
-    ports = {"airflow": 8123, "mlflow": 5000, "serving": 8600}
-    record.write(installation, record.StackRecord(supervisor=supervisor, ports=ports, started_at=datetime.now(UTC)))
-    status, text, _ = execute(KeyboardInterrupt())
-    assert status == 130
+@pytest.fixture
+def interrupted(execute, installation, sleeper):
+    """``interrupted(begun=..., ended=..., **record)``: what Control-C says then."""
+
+    def act(*, begun=False, ended="", **changes):
+        _, supervisor = sleeper()
+        ports = {"airflow": 8123, "mlflow": 5000, "serving": 8600}
+        state = record.StackRecord(supervisor=supervisor, ports=ports, started_at=datetime.now(UTC), **changes)
+        record.write(installation, state)
+        order = run.RunOrder(workload="digits", once=False, drill=False)
+        command = run.Command(order, StackSettings(var=installation.var), Console(file=StringIO()))
+        command._run_begun, command._run_state = begun, ended
+        return command.interrupted()
+
+    return act
+
+
+def test_control_c_says_what_goes_on_and_how_to_end_it(interrupted):
+    text = interrupted(healthy=True, begun=True)
     assert "The stack and the run go on: follow it at http://127.0.0.1:8123, end everything with `make stop`" in text
 
 
-def test_control_c_before_the_stack_was_up(execute):
+def test_control_c_in_the_middle_of_the_start_does_not_speak_of_a_run(interrupted):
+    text = interrupted(healthy=False)
+    assert "half started, and no run was begun. `make stop` ends it, then `make run` starts again" in text
+
+
+def test_control_c_between_the_start_and_the_run(interrupted):
+    assert "no run was begun: `make run` uses it" in interrupted(healthy=True)
+
+
+def test_control_c_after_the_run(interrupted):
+    assert "The run has ended as failed, its summary is not written" in interrupted(
+        healthy=True, begun=True, ended="failed"
+    )
+
+
+def test_control_c_while_the_stack_is_stopped_elsewhere(interrupted):
+    assert "while the stack was ending" in interrupted(healthy=True, begun=True, stopping=True)
+
+
+def test_control_c_before_anything_was_started(execute):
     status, text, _ = execute(KeyboardInterrupt())
     assert status == 130
-    assert "before the stack was up" in text
+    assert "nothing is left, `make run` starts again" in text
 
 
 def test_a_mistake_in_the_workload_is_told_before_anything_starts(installation, monkeypatch, tmp_path):
@@ -126,7 +158,7 @@ def test_an_old_set_up_is_not_counted_for_this_command(tmp_path):
 
 
 @pytest.fixture
-def ready(installation, server, monkeypatch):
+def ready(installation, server, sleeper, monkeypatch):
     """A command whose stack, DAG and run are pretended; Airflow is the fake server."""
     from include.config.settings import Settings
     from stack.airflow_api import AirflowApi
@@ -143,6 +175,14 @@ def ready(installation, server, monkeypatch):
         reused=False,
         api=lambda: api,
     )
+    _, supervisor = sleeper()
+    state = record.StackRecord(
+        supervisor=supervisor,
+        ports={"airflow": server.port, "mlflow": 1, "serving": 1},
+        started_at=stack.started_at,
+        healthy=True,
+    )
+    record.write(installation, state)
     monkeypatch.setattr(run.start, "start", lambda *a: stack)
     for name in ("wait_for_dag", "wait_for_files", "refuse_broken_code"):
         monkeypatch.setattr(run.dag_ready, name, lambda *a, **k: None)
@@ -179,3 +219,22 @@ def test_a_run_from_trigger_to_summary(ready, monkeypatch, once, on):
     assert '"state": "failed"' in installation.last_run.read_text()
     # The guards begin to run at once, so they wait for the person's own run.
     assert unpaused(server) == on
+
+
+def test_a_later_set_up_does_not_change_the_figure_of_this_command(ready, monkeypatch):
+    installation, _ = ready
+    figures = [147.0, 0.0]
+    monkeypatch.setattr(run, "_setup_seconds", lambda repo: figures.pop(0))
+    order = run.RunOrder(workload="digits", once=False, drill=False)
+    run.execute(order, StackSettings(var=installation.var), Console(file=StringIO(), width=200))
+    assert '"setup_s": 147.0' in installation.last_run.read_text()
+
+
+def test_a_run_whose_stack_was_stopped_ends_with_one_line(ready):
+    installation, server = ready
+    server.answers[("GET", "/api/v2/dags/digits/dagRuns/r")] = (200, {"state": "running"})
+    record.write(installation, record.read(installation).model_copy(update={"stopping": True}))
+    console = Console(file=StringIO(), width=200)
+    order = run.RunOrder(workload="digits", once=False, drill=False)
+    assert run.execute(order, StackSettings(var=installation.var), console) == 1
+    assert "make run: The stack was stopped while the run was followed" in console.file.getvalue()

@@ -52,6 +52,14 @@ def test_a_start_that_was_never_finished_is_refused(installation, running):
         begin(installation)
 
 
+def test_a_stop_that_was_not_finished_is_refused(installation, running, monkeypatch):
+    running()
+    record.write(installation, record.read(installation).model_copy(update={"stopping": True}))
+    monkeypatch.setattr(health, "unhealthy", lambda ports, since: {})
+    with pytest.raises(StackError, match=r"stop: was begun and not finished\): `make stop`"):
+        begin(installation)
+
+
 def test_left_overs_of_a_dead_supervisor_are_refused(installation, sleeper):
     dead, supervisor = sleeper()
     dead.kill()

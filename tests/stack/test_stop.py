@@ -87,8 +87,15 @@ def settings(installation, monkeypatch):
 def test_a_child_that_ignores_the_request_is_killed_after_its_supervisor(installation, settings, supervised):
     process, child, state = supervised
     record.write(installation, state)
-    said = []
-    assert stop.stop(settings, said.append) == 1
+    said, marked = [], []
+
+    def say(line):
+        said.append(line)
+        marked.append(record.goes_on(installation, state.started_at))
+
+    assert record.goes_on(installation, state.started_at)
+    assert stop.stop(settings, say) == 1
+    assert marked == [False, False]  # those who follow a run know from the first line on
     assert process.wait(5) == 0
     assert record.identify(child) is None or not any(
         p.pid == child for p in record.members(state.supervisor, installation.run)
