@@ -89,4 +89,5 @@ def lifecycle(workload: Workload) -> DAG:
 
 
 for _workload in load_folder(Settings.from_environment().workloads).valid.values():
-    globals()[_workload.name] = lifecycle(_workload)
+    # The prefix keeps a workload from taking the place of a name of this module.
+    globals()[f"dag:{_workload.name}"] = lifecycle(_workload)

@@ -13,6 +13,7 @@ import pytest
 from tests.support.airflow_home import REPO, migrate
 
 JOB_TYPES = ("RunJobOperator", "ResumableTrainingOperator", "CarbonLogOperator")
+OTHER = "name: task_ids\nmodel: {factory: cnn}\ndata: {source: {kind: digits}, label: digit}\n"
 BROKEN = "name: broken\ndata: {source: {kind: digits}}\n"
 
 
@@ -100,7 +101,9 @@ def test_a_broken_workload_file_is_one_error_and_hides_nothing(home: dict[str, s
     folder = tmp_path / "workloads"
     shutil.copytree(REPO / "include" / "workloads", folder)
     (folder / "broken.yaml").write_text(BROKEN)
+    # Valid, and named like a name in the module that makes the DAGs.
+    (folder / "aaa.yaml").write_text(OTHER)
     found = parse({**home, "PLIMSOLL_WORKLOADS": str(folder)})
     assert list(found["import_errors"]) == ["workload_errors.py"]
     assert "data.label: missing" in found["import_errors"]["workload_errors.py"]
-    assert {"digits", "titanic"} <= set(found["dags"])
+    assert {"digits", "titanic", "task_ids"} <= set(found["dags"])
