@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -18,7 +19,16 @@ MODEL_PRESETS = {
     "cnn": "include.training.models.small_cnn:build",
     "mlp": "include.training.models.mlp:build",
 }
-_FACTORY = re.compile(r"^[a-z_][a-z0-9_.]*:[a-z_][a-z0-9_]*$")
+# DAGs and DAG files of the project itself.
+RESERVED_NAMES = ("lease_reaper", "lifecycle", "storage_lifecycle", "workload_errors")
+_FACTORY = re.compile(r"([a-z_][a-z0-9_]*\.)*[a-z_][a-z0-9_]*:[a-z_][a-z0-9_]*")
+_IMPORT_ROOT = Path(__file__).resolve().parents[2]
+
+
+def _module_exists(module: str) -> bool:
+    """Whether a module has a file; nothing is imported, since factories import heavy libraries."""
+    path = _IMPORT_ROOT.joinpath(*module.split("."))
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
 class ModelSection(Edge):
@@ -33,7 +43,7 @@ class ModelSection(Edge):
         value = MODEL_PRESETS.get(value, value)
         package = value.split(":")[0]
         inside = any(package == allowed or package.startswith(f"{allowed}.") for allowed in ALLOWED_FACTORY_PACKAGES)
-        if not _FACTORY.match(value) or not inside:
+        if not _FACTORY.fullmatch(value) or not inside:
             raise ValueError(
                 f"import path is not allowed; allowed: a preset ({', '.join(MODEL_PRESETS)}) or "
                 f"'<module>:<function>' in {', '.join(ALLOWED_FACTORY_PACKAGES)}"
@@ -118,6 +128,21 @@ class Workload(Edge):
     def _default_registry(cls, value: Any) -> Any:  # noqa: ANN401 - raw YAML
         if isinstance(value, dict) and "registry" not in value and "name" in value:
             return {**value, "registry": {"model_name": value["name"]}}
+        return value
+
+    @field_validator("name")
+    @classmethod
+    def _not_reserved(cls, value: str) -> str:
+        if value in RESERVED_NAMES:
+            raise ValueError(f"a name other than those of the project's own DAGs: {', '.join(RESERVED_NAMES)}")
+        return value
+
+    @field_validator("model")
+    @classmethod
+    def _factory_is_there(cls, value: ModelSection) -> ModelSection:
+        module = value.factory.partition(":")[0]
+        if not _module_exists(module):
+            raise ValueError(f"a factory in a module that exists; there is no {module}")
         return value
 
     @property
