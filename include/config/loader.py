@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from include.config.run_options import RunOptions
 from include.config.workload import Workload
+from include.config.yaml_text import LONGEST_TEXT_BYTES, parse_yaml
 from include.core.errors import WorkloadError
 
 _LONGEST_FOUND = 80
+# What `describe` is asked about, by the title that pydantic gives its errors.
+_ROOTS: dict[str, type[BaseModel]] = {model.__name__: model for model in (Workload, RunOptions)}
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = _LONGEST_FOUND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +37,13 @@ class WorkloadFolder:
 
 
 def _found(value: Any) -> str:  # noqa: ANN401 - raw YAML
-    text = repr(value)
+    text = _SHORT.repr(value)
     return text if len(text) <= _LONGEST_FOUND else f"{text[:_LONGEST_FOUND]}..."
 
 
-def _allowed_keys(location: tuple[Any, ...]) -> str:
+def _allowed_keys(location: tuple[Any, ...], *, root: type[BaseModel]) -> str:
     """Legal keys of the model at a location, for messages about unknown keys."""
-    candidates: tuple[Any, ...] = (Workload,)
+    candidates: tuple[Any, ...] = (root,)
     for part in location:
         fields = [model.model_fields for model in candidates if hasattr(model, "model_fields")]
         holders = [known[part].annotation for known in fields if part in known]
@@ -67,11 +74,11 @@ def _key_path(location: tuple[Any, ...], raw: Any) -> str:  # noqa: ANN401 - raw
     return ".".join(map(str, keys)) or "(file)"
 
 
-def _line(item: ErrorDetails, *, location: tuple[Any, ...], path: str) -> str:
+def _line(item: ErrorDetails, *, location: tuple[Any, ...], path: str, root: type[BaseModel]) -> str:
     if item["type"] == "missing":
         return f"{path}: missing | allowed: this key is required"
     if item["type"] == "extra_forbidden":
-        allowed = _allowed_keys(location[:-1]) or "see the schema"
+        allowed = _allowed_keys(location[:-1], root=root) or "see the schema"
         return f"{path}: unknown key, found {_found(item['input'])} | allowed: {allowed}"
     return f"{path}: found {_found(item['input'])} | allowed: {item['msg'].removeprefix('Value error, ')}"
 
@@ -83,6 +90,7 @@ def describe(error: ValidationError, raw: Any = None) -> list[str]:  # noqa: ANN
         error: What pydantic found.
         raw: The mapping that was validated; with it, key paths are those of the file.
     """
+    root = _ROOTS.get(error.title, Workload)
     lines = []
     for item in error.errors(include_url=False):
         location = tuple(part for part in item["loc"] if not str(part).startswith("function-"))
@@ -91,8 +99,21 @@ def describe(error: ValidationError, raw: Any = None) -> list[str]:  # noqa: ANN
         if item["type"] == "string_type" and location[-1:] == ("str",):
             continue  # an entry that is no plain name: the other member of the union says what is wrong with it
         path = ".".join(map(str, location)) or "(file)" if raw is None else _key_path(location, raw)
-        lines.append(_line(item, location=location, path=path))
+        lines.append(_line(item, location=location, path=path, root=root))
     return lines
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(LONGEST_TEXT_BYTES + 1)
+    if len(content) > LONGEST_TEXT_BYTES:
+        raise WorkloadError(
+            "the workload file is too long",
+            where=str(path),
+            found=f"more than {LONGEST_TEXT_BYTES} bytes",
+            allowed=f"up to {LONGEST_TEXT_BYTES} bytes",
+        )
+    return content.decode("utf-8")
 
 
 def load_workload(path: Path) -> Workload:
@@ -102,11 +123,13 @@ def load_workload(path: Path) -> Workload:
         WorkloadError: The file cannot be read or has mistakes; all of them are listed.
     """
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = _read(path)
     except (OSError, UnicodeDecodeError) as error:
         raise WorkloadError("cannot read the workload file", where=str(path), found=str(error)) from error
-    except yaml.YAMLError as error:
-        raise WorkloadError("not a YAML file", where=str(path), found=" ".join(str(error).split())) from error
+    try:
+        raw = parse_yaml(text)
+    except ValueError as error:
+        raise WorkloadError("not a YAML file that can be used", where=str(path), found=str(error)) from error
     if not isinstance(raw, dict):
         raise WorkloadError(
             "a workload file is a mapping", where=str(path), found=_found(raw), allowed="keys: name, ..."
@@ -119,23 +142,55 @@ def load_workload(path: Path) -> Workload:
         raise WorkloadError("\n  ".join([head, *lines]), where=str(path)) from error
 
 
+def _files(folder: Path) -> list[Path]:
+    return sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")])
+
+
+def _refuse_taken(workload: Workload, path: Path, others: Iterable[tuple[Path, Workload]]) -> None:
+    """Two workloads with one of these names would overwrite each other's DAG, model or endpoint."""
+    for other_path, other in others:
+        for key, mine, theirs in (
+            ("name", workload.name, other.name),
+            ("registry.model_name", workload.registry.model_name, other.registry.model_name),
+            ("serving.endpoint", workload.endpoint, other.endpoint),
+        ):
+            if mine == theirs:
+                raise WorkloadError(
+                    f"{path.name}: {key} is taken by another file: {other_path.name}",
+                    where=str(path),
+                    found=mine,
+                    allowed="unique names",
+                )
+
+
+def load_beside(path: Path) -> Workload:
+    """Parse one workload file and hold it against the valid files of its folder.
+
+    Raises:
+        WorkloadError: As ``load_workload``, or a name of it is taken by another file.
+    """
+    workload = load_workload(path)
+    for sibling in _files(path.parent):
+        if sibling.resolve() == path.resolve():
+            continue
+        try:
+            other = load_workload(sibling)
+        except WorkloadError:
+            continue  # has its own report when it is checked
+        _refuse_taken(workload, path, [(sibling, other)])
+    return workload
+
+
 def load_folder(folder: Path) -> WorkloadFolder:
     """Parse all ``*.yaml`` files of a folder; a broken file never hides the valid ones."""
-    valid: dict[str, Workload] = {}
+    valid: dict[Path, Workload] = {}
     errors: dict[Path, WorkloadError] = {}
-    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+    for path in _files(folder):
         try:
             workload = load_workload(path)
+            _refuse_taken(workload, path, valid.items())
         except WorkloadError as error:
             errors[path] = error
-            continue
-        if workload.name in valid:
-            errors[path] = WorkloadError(
-                f"{path.name}: name is taken by another file",
-                where=str(path),
-                found=workload.name,
-                allowed="unique names",
-            )
-            continue
-        valid[workload.name] = workload
-    return WorkloadFolder(valid=valid, errors=errors)
+        else:
+            valid[path] = workload
+    return WorkloadFolder(valid={workload.name: workload for workload in valid.values()}, errors=errors)
