@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from include.config.data_section import DataSection, UriSource
-from include.config.loader import load_workload
+from include.config.loader import load_beside
 from include.config.settings import Settings
 from include.core.errors import UserError
 from include.core.exit_codes import ExitCode
@@ -51,7 +51,7 @@ def check_file(path: Path, *, settings: Settings) -> str:
     Raises:
         UserError: The file or its data cannot be used.
     """
-    workload = load_workload(path)
+    workload = load_beside(path)
     roots = roots_of(data_roots=settings.data_roots, store_url=settings.store)
     return f"workload {workload.name!r}; {_check_data(workload.data, roots)}"
 
@@ -63,8 +63,9 @@ def main(arguments: Sequence[str], *, write: Callable[[str], object] = sys.stdou
         arguments: Workload files.
         write: Where the report goes.
     """
-    if not arguments:
-        write("usage: python -m include.jobs.check_workload FILE...\n")
+    # `make check-workload` without FILE hands over one empty argument.
+    if not arguments or not all(arguments):
+        write("usage: make check-workload FILE=path/to/file.yaml, or python -m include.jobs.check_workload FILE...\n")
         return ExitCode.BAD_INPUT
     settings = Settings.from_environment()
     code = ExitCode.DONE

@@ -108,3 +108,19 @@ def test_data_in_an_object_store_is_not_fetched(check, tmp_path) -> None:
 def test_no_file_is_a_usage_error(check) -> None:
     code, report = check()
     assert (code, report.startswith("usage:")) == (64, True)
+
+
+def test_an_empty_name_is_a_usage_error() -> None:
+    lines: list[str] = []
+    assert main([""], write=lines.append) == 64
+    assert lines[0].startswith("usage: make check-workload FILE=")
+
+
+@pytest.mark.parametrize("first", ["a.yaml", "z.yaml"])
+def test_a_name_taken_by_a_file_beside_it_is_refused(check, tmp_path, first) -> None:
+    path = changed(tmp_path)
+    path.with_name(first).write_text(path.read_text())
+    (tmp_path / "broken.yaml").write_text("name: [")
+    code, report = check(path)
+    assert code == 64
+    assert f"name is taken by another file: {first}" in report
