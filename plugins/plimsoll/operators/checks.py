@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from include.config.run_record import RunRecord
 from include.core.ids import content_digest
 from plimsoll import task_ids
-from plimsoll.hooks.installation import connect
+from plimsoll.hooks.installation import Installation, connect
 from plimsoll.hooks.run_context import read_plan, read_run
 
 
@@ -19,6 +19,11 @@ def completion_key(run: RunRecord, fingerprint: str) -> str:
     """Store key that marks data + code + workload as done."""
     identity = content_digest([fingerprint, run.code_version, run.workload.model_dump(mode="json")])
     return f"completed/{run.dag_id}/{identity}.json"
+
+
+def mark_skipped(run: RunRecord, installation: Installation) -> None:
+    """Leave the proof that the run ends here on purpose: a run that a person marks failed skips its tasks as well."""
+    installation.store.put_json(f"{run.run_prefix}/skipped.json", {"run_id": run.run_id})
 
 
 class CheckInputsOperator(BaseOperator):
@@ -32,6 +37,7 @@ class CheckInputsOperator(BaseOperator):
         key = completion_key(run, fingerprint)
         done = installation.store.get_json(key)
         if done is not None and run.started_by != "person":
+            mark_skipped(run, installation)
             raise AirflowSkipException(f"run={run.run_id} data, code and workload are those of {done['run_id']}")
         return key
 
@@ -54,5 +60,6 @@ class ApproveSpendingOperator(BaseOperator):
                 "raise the budget, lower the epochs or choose objective=cost"
             )
         if run.options.plan_only:
+            mark_skipped(run, installation)
             raise AirflowSkipException(f"run={run.run_id} plan only: {plan.offer.name}")
         return {"offer": plan.offer.name, "usd": expected, "budget_usd": budget}

@@ -35,14 +35,19 @@ class SealOperator(BaseOperator):
         """Look at all task states."""
         ti = context["ti"]
         states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id]).get(ti.run_id, {})
-        connect().store.put_json(
-            f"{run_prefix(workload=ti.dag_id, run_id=ti.run_id)}/sealed.json", {"run_id": ti.run_id}
-        )
+        store, prefix = connect().store, run_prefix(workload=ti.dag_id, run_id=ti.run_id)
+        store.put_json(f"{prefix}/sealed.json", {"run_id": ti.run_id})
         bad = {task: word_of(state) for task, state in states.items() if word_of(state) in _BAD}
         if bad:
             raise AirflowFailException(f"run={ti.run_id} is not sound: {bad}")
-        if self.done_task and word_of(states.get(self.done_task)) == "success":
+        done = self.done_task is None or word_of(states.get(self.done_task)) == "success"
+        if not done and not store.exists(f"{prefix}/skipped.json"):
+            # Marked failed between two tasks: nothing failed, everything else was skipped, and nothing chose to skip.
+            raise AirflowFailException(
+                f"run={ti.run_id} ended before {self.done_task}, and no task chose to end it there"
+            )
+        if self.done_task and done:
             key = ti.xcom_pull(task_ids=task_ids.CHECK_INPUTS)
             if key:
-                connect().store.put_json(key, {"run_id": ti.run_id})
+                store.put_json(key, {"run_id": ti.run_id})
         return {"sealed": ti.run_id}

@@ -57,6 +57,9 @@ class StartRunOperator(BaseOperator):
             workload=workload,
             options=options,
         )
-        connect().store.put_json(f"{record.run_prefix}/run.json", record.model_dump(mode="json"))
+        store = connect().store
+        store.put_json(f"{record.run_prefix}/run.json", record.model_dump(mode="json"))
+        # A run that is cleared and begins anew has not been skipped yet.
+        store.delete(f"{record.run_prefix}/skipped.json")
         self.log.info("run=%s workload=%s code=%s", ti.run_id, workload.name, record.code_version)
         return [recipe.name for recipe in contract_recipes(workload.compression)]

@@ -62,8 +62,22 @@ def test_an_unsound_run_fails_and_marks_nothing(place: Installation, digits: Wor
 def test_a_skipped_run_marks_nothing(place: Installation, digits: Workload) -> None:
     write_run(place, digits, started_by="schedule")
     key = check(FakeTaskInstance(xcoms=PREPARED))
+    place.store.put_json(f"{run_prefix(workload=DAG_ID, run_id=RUN_ID)}/skipped.json", {})
     seal(FakeTaskInstance(xcoms={"check_inputs": key}, states={"report": "skipped"}))
     assert place.store.get_json(key) is None
+
+
+def test_a_run_marked_failed_between_two_tasks_is_shown_as_failed(place: Installation, digits: Workload) -> None:
+    write_run(place, digits)
+    with pytest.raises(AirflowFailException, match="ended before report"):
+        seal(FakeTaskInstance(states={"start": "success", "prepare": "skipped", "report": "skipped"}))
+
+
+def test_a_run_that_chose_to_end_early_is_sound(place: Installation, digits: Workload, planned: Plan) -> None:
+    write_run(place, digits, options=RunOptions(plan_only=True))
+    with pytest.raises(AirflowSkipException):
+        approve(place)
+    assert seal(FakeTaskInstance(states={"plan": "success", "report": "skipped"}))
 
 
 def approve(place: Installation) -> dict:
