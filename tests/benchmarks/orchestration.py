@@ -11,6 +11,7 @@ from the environment (digits, 2).
 from __future__ import annotations
 
 import json
+import logging
 import os
 import statistics
 import sys
@@ -58,6 +59,7 @@ def one_round(stack: RealStack, number: int) -> dict[str, float]:
 
 
 def main() -> None:
+    logging.disable(logging.INFO)  # the driver tells each look at a job
     with (
         tempfile.TemporaryDirectory(prefix="orchestration-") as folder,
         real_stack(Path(folder) / "stack", drill_dags=False) as stack,

@@ -35,7 +35,6 @@ from tests.support.waiting import eventually
 DRILL_DAGS = REPO / "tests" / "drills" / "dags"
 _BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
 _DAG_TIMEOUT_S = 90.0
-_OF_RUNS = ("include.compute.agent", "include.jobs", "include.training")
 # Shorter than an installation's own, so that a drill does not wait longer than it has to.
 _LOST_AFTER_S = "10"
 # What belongs to a run. A task of a guard DAG may read the registry in a process of its own meanwhile; it is not work.
@@ -117,7 +116,7 @@ class RealStack:
         for process in psutil.process_iter():
             try:
                 words = " ".join(process.cmdline())
-                if process.status() == psutil.STATUS_ZOMBIE or not any(name in words for name in _OF_RUNS):
+                if process.status() == psutil.STATUS_ZOMBIE or not any(name in words for name in _WORK):
                     continue
                 if process.environ().get("PLIMSOLL_STORE") == self.engine_settings.store:
                     found.append(process)
