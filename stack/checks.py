@@ -60,22 +60,27 @@ PARTS = {
         name="lint", commands=(("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",), ("lint-imports",))
     ),
     "unit": Part(
-        name="unit", commands=_pytest(f"not integration and not drill and {_SMALL}", *_ROOMS, processes=_PROCESSES)
+        name="unit",
+        commands=_pytest(f"not integration and not drill and not long and {_SMALL}", *_ROOMS, processes=_PROCESSES),
     ),
-    "unit+integration": Part(
-        name="unit+integration", commands=_pytest(f"not drill and {_SMALL}", *_ROOMS, processes=_PROCESSES)
+    "without stack": Part(
+        name="without stack",
+        commands=_pytest(
+            f"not long and {_SMALL}",
+            *("--ignore=tests/e2e", "--ignore=tests/drills/test_stack_drills.py"),
+            processes=_PROCESSES,
+        ),
     ),
-    "offline drills": Part(name="offline drills", commands=_pytest(f"drill and {_SMALL}", "tests/drills")),
     "stack": Part(
         name="stack",
         commands=_pytest("(e2e or (stack and not drill)) and not long and not gpu", "tests/e2e", "tests/drills"),
     ),
-    "all drills": Part(name="all drills", commands=_pytest("(drill or long) and not gpu", "tests/e2e", "tests/drills")),
+    "all drills": Part(name="all drills", commands=_pytest("(drill or long) and not gpu")),
 }
 SETS = {
     "lint": ("lint",),
     "test-fast": ("lint", "unit"),
-    "test": ("lint", "unit+integration", "offline drills", "stack"),
+    "test": ("lint", "without stack", "stack"),
     "drills": ("all drills",),
 }
 

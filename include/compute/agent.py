@@ -245,9 +245,9 @@ def main(
     parser.add_argument("--emulate-metadata", action="store_true", help="serve the EC2 metadata protocol in-process")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
-    settings = Settings.from_environment()
-    store = ObjectStore(settings.store, patience_s=STORE_PATIENCE_S)
     try:
+        settings = Settings.from_environment()
+        store = ObjectStore(settings.store, patience_s=STORE_PATIENCE_S)
         spec = read_spec(store, options.lease_id)
     except UserError as error:
         _log.error("%s", error)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from include.compute.local import LocalEngine
 from include.config.settings import Settings
 from include.core.contracts.lease import LeaseState, ReleaseReport
+from include.core.errors import UserError
+from include.core.exit_codes import ExitCode
 from include.core.store import ObjectStore
 
 _log = logging.getLogger("plimsoll.compute")
@@ -27,14 +29,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line; None takes the process's own.
 
     Returns:
-        Exit status: 0 when nothing is left alive, else 1. In the list the control lease, which all runs share and which
+        Exit status: 0 when nothing is left alive, else 1; 64 for settings that cannot be used. In the list the control lease, which all runs share and which
         belongs to none, does not count.
     """
     parser = argparse.ArgumentParser(prog="stop_all", description="End every agent of this installation.")
     parser.add_argument("--dry-run", action="store_true", help="only list what is alive")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    settings = Settings.from_environment()
+    try:
+        settings = Settings.from_environment()
+    except UserError as error:
+        _log.error("%s", error)
+        return ExitCode.BAD_INPUT
     store = ObjectStore(settings.store)
     if options.dry_run:
         return _list_alive(LocalEngine(store, settings))

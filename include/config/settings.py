@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from datetime import date
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from include.config.schedule import Edge
+from include.config.settings_mistakes import mistakes_of, variable_of
+from include.core.errors import UserError
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -26,33 +29,59 @@ class Settings(Edge):
     serving_url: str = Field(default="http://127.0.0.1:8600", description="Model server.")
     airflow_url: str = Field(default="http://127.0.0.1:8080", description="Airflow, for links.")
     region: str = Field(default="world", description="Grid region of this machine, a name in the intensity table.")
-    usd_per_kwh: str = Field(default="0.30", description="Electricity tariff of this machine, US dollars per kWh.")
+    usd_per_kwh: str = Field(
+        default="0.30", pattern=r"^\d{1,6}(\.\d{1,9})?$", description="Tariff of this machine, US dollars per kWh."
+    )
     tariff_as_of: str = Field(default="2026-11-30", description="ISO date of the tariff.")
-    idle_w: float = Field(default=10.0, description="Power of this machine at idle, watts (stated, not measured).")
-    peak_w: float = Field(default=40.0, description="Power of this machine under full load, watts (stated).")
-    lost_after_s: float = Field(default=30.0, description="Silence of an agent after which it counts as lost.")
-    preemption_budget: int = Field(default=8, description="Preemptions of one job before its run fails.")
-    lease_expires_s: float = Field(default=3600.0, description="Life of a lease on this machine, whatever happens.")
-    lease_idle_s: float = Field(default=180.0, description="Idle seconds after which an agent leaves by itself.")
-    quota_leases: int = Field(default=8, description="Leases that may be open at once in this installation.")
+    idle_w: float = Field(
+        default=10.0, ge=0, description="Power of this machine at idle, watts (stated, not measured)."
+    )
+    peak_w: float = Field(default=40.0, gt=0, description="Power of this machine under full load, watts (stated).")
+    lost_after_s: float = Field(default=30.0, gt=0, description="Silence of an agent after which it counts as lost.")
+    preemption_budget: int = Field(default=8, ge=0, description="Preemptions of one job before its run fails.")
+    lease_expires_s: float = Field(default=3600.0, gt=0, description="Life of a lease on this machine, at the longest.")
+    lease_idle_s: float = Field(default=180.0, gt=0, description="Idle seconds after which an agent leaves by itself.")
+    quota_leases: int = Field(default=8, ge=1, description="Leases that may be open at once in this installation.")
     energy_meter: str = Field(default="auto", pattern="^(auto|codecarbon|estimate)$")
     torch_threads: int = Field(default=1, ge=1, description="Threads of one worker; 1 makes results exact.")
 
+    @field_validator("tariff_as_of")
+    @classmethod
+    def _is_a_date(cls, value: str) -> str:
+        try:
+            return date.fromisoformat(value).isoformat()
+        except ValueError as error:
+            raise ValueError("an ISO date such as 2026-11-30") from error
+
+    @field_validator("peak_w")
+    @classmethod
+    def _peak_is_not_below_idle(cls, value: float, info: ValidationInfo) -> float:
+        if value < info.data.get("idle_w", 0.0):
+            raise ValueError(f"a number from {info.data['idle_w']:g}, the power at idle")
+        return value
+
     @classmethod
     def from_environment(cls, environ: dict[str, str] | None = None) -> Settings:
-        """Read ``PLIMSOLL_<NAME>`` variables; what is not set keeps its default."""
+        """Read ``PLIMSOLL_<NAME>`` variables; what is not set keeps its default.
+
+        Raises:
+            UserError: One or more of them cannot be used; one line per mistake.
+        """
         source = dict(os.environ) if environ is None else environ
         values: dict[str, object] = {}
         for name in cls.model_fields:
-            text = source.get(f"PLIMSOLL_{name.upper()}")
+            text = source.get(variable_of(name))
             if text is not None:
                 values[name] = tuple(text.split(":")) if name == "data_roots" else text
-        return cls.model_validate(values)
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise UserError("\n".join(mistakes_of(error, cls, source))) from error
 
     def to_environment(self) -> dict[str, str]:
         """The variables that reproduce these settings in a child process."""
         out = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
-            out[f"PLIMSOLL_{name.upper()}"] = ":".join(map(str, value)) if name == "data_roots" else str(value)
+            out[variable_of(name)] = ":".join(map(str, value)) if name == "data_roots" else str(value)
         return out

@@ -67,7 +67,11 @@ def main(arguments: Sequence[str], *, write: Callable[[str], object] = sys.stdou
     if not arguments or not all(arguments):
         write("usage: make check-workload FILE=path/to/file.yaml, or python -m include.jobs.check_workload FILE...\n")
         return ExitCode.BAD_INPUT
-    settings = Settings.from_environment()
+    try:
+        settings = Settings.from_environment()
+    except UserError as error:
+        write(f"{error}\n")
+        return ExitCode.BAD_INPUT
     code = ExitCode.DONE
     for name in arguments:
         try:

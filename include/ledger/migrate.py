@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from include.config.settings import Settings
+from include.core.errors import UserError
 from include.ledger.engine import make_engine
 
 _SCRIPTS = Path(__file__).with_name("migrations")
@@ -45,7 +46,10 @@ def migrate(url: str) -> str:
 def main() -> None:
     """Migrate the ledger of the settings, or the one named on the command line."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    url = sys.argv[1] if len(sys.argv) > 1 else Settings.from_environment().ledger
+    try:
+        url = sys.argv[1] if len(sys.argv) > 1 else Settings.from_environment().ledger
+    except UserError as error:
+        raise SystemExit(str(error)) from error
     log.info("ledger is at revision %s", migrate(url))
 
 

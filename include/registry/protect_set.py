@@ -12,6 +12,7 @@ import json
 import sys
 
 from include.config.settings import Settings
+from include.core.errors import UserError
 from include.registry.mlflow_registry import MlflowRegistry
 from include.registry.references import live_references
 from include.registry.versions import RegistryError
@@ -23,10 +24,10 @@ def main(expected: list[str]) -> int:
     Args:
         expected: Models that must be registered.
     """
-    registry = MlflowRegistry(Settings.from_environment().mlflow_uri)
     try:
+        registry = MlflowRegistry(Settings.from_environment().mlflow_uri)
         references = live_references(registry, expected=expected)
-    except RegistryError as error:
+    except (RegistryError, UserError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     uris = {uri for found in references for uri in (found.model_uri, found.checkpoint_uri, found.manifest_uri) if uri}

@@ -12,6 +12,7 @@ import socket
 import sys
 
 from include.config.settings import Settings
+from include.core.errors import UserError
 from include.core.process import die_with_parent
 from include.core.store import ObjectStore
 from include.serving.app import RequestLimits, build_app
@@ -55,10 +56,14 @@ def main(argv: list[str]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     import uvicorn  # noqa: PLC0415 - not needed to print the help
 
+    try:
+        settings = Settings.from_environment()
+    except UserError as error:
+        raise SystemExit(str(error)) from error
     listener = _listen(arguments.host, arguments.port)
     metrics = ServerMetrics()
     table = EndpointTable(
-        store=ObjectStore(Settings.from_environment().store),
+        store=ObjectStore(settings.store),
         url=f"http://{arguments.host}:{listener.getsockname()[1]}",
         metrics=metrics,
         prefix=arguments.prefix,

@@ -19,12 +19,17 @@ pytestmark = [pytest.mark.drill, pytest.mark.stack, pytest.mark.timeout(700)]
 
 
 @pytest.fixture(scope="session")
-def undisturbed(stack: RealStack) -> LiveRun:
+def begun(stack: RealStack) -> LiveRun:
+    """The undisturbed run, perhaps still under way: it goes on beside the run of the first drill."""
+    return LiveRun.begin(stack, "short-drill")
+
+
+@pytest.fixture(scope="session")
+def undisturbed(begun: LiveRun) -> LiveRun:
     """A run of the drills' workload to which nothing happened: what all others are compared with."""
-    run = LiveRun.begin(stack, "short-drill")
-    assert run.wait_end() == "success", run.task_states()
-    run.assert_nothing_left()
-    return run
+    assert begun.wait_end() == "success", begun.task_states()
+    begun.assert_nothing_left()
+    return begun
 
 
 @pytest.fixture
@@ -46,14 +51,14 @@ def reap(stack: RealStack) -> None:
 
 
 @pytest.mark.e2e
-def test_kill_9_of_the_agent(stack, reference):
+def test_kill_9_of_the_agent(stack, begun, request):
     run = LiveRun.begin(stack, "short-drill")
     run.wait_training(step=300)
     kill(run.agent())
     assert run.wait_end() == "success", run.task_states()
     assert reasons(run) == ["lost", "done"]
     assert len(run.leases()) == 2
-    run.assert_trained_once(reference)
+    run.assert_trained_once(request.getfixturevalue("reference"))
     assert run.tasks()[TRAIN]["try_number"] == 1  # no retry of Airflow's was spent
     run.assert_nothing_left()
 

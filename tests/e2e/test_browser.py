@@ -21,6 +21,7 @@ from tests.support.real_stack import RealStack
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(700)]
 _PICTURES = REPO / "docs" / "pictures"
+_KEEP_PICTURES = os.environ.get("PLIMSOLL_KEEP_PICTURES") == "1"
 _FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
@@ -55,7 +56,7 @@ class Browser:
     def picture(self, name: str) -> None:
         path = self.folder / f"{name}.png"
         self.page.screenshot(path=path)
-        if os.environ.get("PLIMSOLL_KEEP_PICTURES") == "1":
+        if _KEEP_PICTURES:
             _PICTURES.mkdir(exist_ok=True)
             shutil.copy(path, _PICTURES)
 
@@ -91,7 +92,7 @@ def fill_in_the_form(page: Page) -> None:
     page.get_by_role("option", name="time").click()
 
 
-def test_from_the_form_to_the_dashboard(browser):
+def test_from_the_form_to_the_dashboard(browser, digits_under_way):
     page, stack = browser.page, browser.stack
     stack.ready("form")
     before = {run["dag_run_id"] for run in stack.api().pages("/api/v2/dags/form/dagRuns", "dag_runs")}

@@ -18,6 +18,15 @@ MISTAKES = [
     ("PLIMSOLL_TORCH_THREADS", "0", "a whole number from 1"),
     ("PLIMSOLL_IDLE_W", "", "a number"),
     ("PLIMSOLL_ENERGY_METER", "wet", "text that matches ^(auto|codecarbon|estimate)$"),
+    ("PLIMSOLL_IDLE_W", "-1", "a number from 0"),
+    ("PLIMSOLL_PEAK_W", "5", "a number from 10, the power at idle"),
+    ("PLIMSOLL_LOST_AFTER_S", "0", "a number above 0"),
+    ("PLIMSOLL_LEASE_EXPIRES_S", "-5", "a number above 0"),
+    ("PLIMSOLL_LEASE_IDLE_S", "-5", "a number above 0"),
+    ("PLIMSOLL_QUOTA_LEASES", "-2", "a whole number from 1"),
+    ("PLIMSOLL_PREEMPTION_BUDGET", "-1", "a whole number from 0"),
+    ("PLIMSOLL_TARIFF_AS_OF", "tomorrow", "an ISO date such as 2026-11-30"),
+    ("PLIMSOLL_USD_PER_KWH", "-0.3", r"text that matches ^\d{1,6}(\.\d{1,9})?$"),
     ("PLIMSOLL_STORE", "here", "a URL that begins with one of file://, s3://, gs://, az://"),
 ]
 
@@ -49,6 +58,33 @@ def test_both_commands_print_a_line_per_mistake_and_end_with_64(command):
     lines = (answer.stdout + answer.stderr).splitlines()
     assert answer.returncode == 64
     assert [line.split()[:3] for line in lines] == [["make", f"{command}:", name] for name in mistakes]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("include.jobs.check_workload", "include/workloads/digits.yaml"),
+        ("include.compute.stop_all", "--dry-run"),
+        ("include.compute.agent", "some-lease"),
+        ("include.ledger.migrate",),
+        ("include.registry.protect_set",),
+        ("include.serving.server", "--port", "0"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_every_program_prints_the_line_and_no_traceback(command):
+    answer = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=REPO,
+        env={**os.environ, "PLIMSOLL_QUOTA_LEASES": "-2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode != 0
+    said = answer.stdout + answer.stderr
+    assert "PLIMSOLL_QUOTA_LEASES cannot be used | found: '-2' | allowed: a whole number from 1" in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize("kind", ["below /proc", "a file", "below a file", "a circle of links", "nobody's home"])

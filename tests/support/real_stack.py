@@ -145,7 +145,9 @@ def variables(values: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.clear()
+        # One by one: another thread of the tests may start a program meanwhile, and needs its PATH.
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
         os.environ.update(before)
 
 

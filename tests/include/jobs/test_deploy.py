@@ -174,6 +174,7 @@ def test_a_version_that_is_not_the_chosen_artefact_is_refused(toy: Toy) -> None:
         deploy.run(context)
 
 
+@pytest.mark.long
 def test_as_a_process_with_the_store_on_s3_and_a_registry_server(
     s3_store, mlflow_server, model_server, toy_request, run_job, settings_for
 ) -> None:
