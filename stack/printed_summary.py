@@ -27,7 +27,8 @@ def print_summary(run: LastRun, console: Console) -> None:
 
 def candidate_table(run: LastRun) -> Table:
     """The candidates with what was measured of them."""
-    table = Table(title="Candidates (test split, batch 1)", title_justify="left", box=None, pad_edge=False)
+    title = "Candidates: measured on the test split at batch 1; front and choice were taken on validation"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("recipe", no_wrap=True)
     for name in ("accuracy", "95 % interval", "kB", "p50 ms", "p95 ms", "CPU ms", "peak MB"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,13 +34,6 @@ def made_run(stack: RealStack, workload: str, *, drill: bool) -> MadeRun:
 
 
 @pytest.fixture(scope="session")
-def digits_under_way(stack: RealStack) -> Iterator[Future[MadeRun]]:
-    """``make run`` of a fresh clone, digits with one interruption, while tests do something else."""
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        yield beside.submit(made_run, stack, "digits", drill=True)
-
-
-@pytest.fixture(scope="session")
-def digits_run(digits_under_way: Future[MadeRun]) -> MadeRun:
-    """The same run at its end."""
-    return digits_under_way.result()
+def digits_run(stack: RealStack) -> MadeRun:
+    """The run of a fresh clone: digits, with one interruption."""
+    return made_run(stack, "digits", drill=True)

@@ -81,7 +81,7 @@ def browser(stack: RealStack, tmp_path: Path) -> Iterator[Browser]:
         program.close()
 
 
-def fill_in_the_form(page: Page) -> None:
+def fill_in_the_form(page: Page, *, plan_only: bool) -> None:
     page.get_by_role("button", name="Trigger").first.click()
     form = page.get_by_role("dialog")
     form.get_by_role("button", name="Limits").click()
@@ -90,38 +90,70 @@ def fill_in_the_form(page: Page) -> None:
     form.get_by_role("button", name="Plan", exact=True).click()
     form.locator("#element_objective").first.click()
     page.get_by_role("option", name="time").click()
+    if plan_only:
+        form.locator("label", has=page.locator("input[name=element_plan_only]")).click()
 
 
-def test_from_the_form_to_the_dashboard(browser, digits_under_way):
-    page, stack = browser.page, browser.stack
-    stack.ready("form")
-    before = {run["dag_run_id"] for run in stack.api().pages("/api/v2/dags/form/dagRuns", "dag_runs")}
-    browser.open("/dags/form")
-    fill_in_the_form(page)
-    browser.picture("trigger-form")
+def trigger(browser: Browser) -> LiveRun:
+    """Send the form that is open."""
+    page = browser.page
     with page.expect_response(
         lambda answer: answer.request.method == "POST" and answer.url.endswith("/dagRuns")
     ) as answered:
         page.get_by_role("dialog").get_by_role("button", name="Trigger").click()
-    run = LiveRun(stack=stack, dag_id="form", run_id=answered.value.json()["dag_run_id"])
-    assert run.run_id not in before
+    return LiveRun(stack=browser.stack, dag_id="form", run_id=answered.value.json()["dag_run_id"])
 
+
+def from_the_form_to_its_end(browser: Browser, *, plan_only: bool) -> LiveRun:
+    """Fill in the form, send it, follow the run on its page until it shows success."""
+    page, stack = browser.page, browser.stack
+    stack.ready("form")
+    before = {run["dag_run_id"] for run in stack.api().pages("/api/v2/dags/form/dagRuns", "dag_runs")}
+    browser.open("/dags/form")
+    fill_in_the_form(page, plan_only=plan_only)
+    browser.picture("trigger-form")
+    run = trigger(browser)
+    assert run.run_id not in before
     browser.open(f"/dags/form/runs/{quoted(run.run_id)}")
     badge = page.get_by_test_id("header-card").get_by_test_id("state-badge")
     expect(badge).to_have_text("Success", timeout=_RUN_MS)
     assert run.state() == "success"
     options = stack.store().get_json(f"{run.prefix}/run.json")["options"]
     assert (options["budget_usd"], options["deadline_h"], options["objective"]) == (0.75, 2, "time")
+    assert options["plan_only"] is plan_only
+    return run
 
-    page.get_by_role("link", name="Cost & carbon").click()
+
+def open_the_run_tab(browser: Browser, run: LiveRun) -> FrameLocator:
+    browser.page.get_by_role("link", name="Cost & carbon").click()
     tab = browser.dashboard()
     expect(tab.get_by_role("heading", name=f"form / {run.run_id}")).to_be_visible()
+    return tab
+
+
+def test_from_the_form_to_a_plan_and_the_dashboard(browser):
+    run = from_the_form_to_its_end(browser, plan_only=True)
+    states = run.task_states()
+    assert (states["plan"], states["training.train"]) == ("success", "skipped")
+    assert run.leases("train") == ()
+    tab = open_the_run_tab(browser, run)
+    expect(tab.locator("tr.chosen").first).to_be_visible()
+    assert_in_the_list_of_runs(browser, run)
+
+
+@pytest.mark.long
+def test_from_the_form_to_a_model_and_the_dashboard(browser):
+    run = from_the_form_to_its_end(browser, plan_only=False)
+    tab = open_the_run_tab(browser, run)
     expect(tab.get_by_text("onnx-fp32").first).to_be_visible()
     assert_figures(tab)
     run.assert_nothing_left("train", "work")
+    assert_in_the_list_of_runs(browser, run)
 
-    page.get_by_role("button", name="Browse").click()
-    page.get_by_role("menuitem", name="Plimsoll").click()
+
+def assert_in_the_list_of_runs(browser: Browser, run: LiveRun) -> None:
+    browser.page.get_by_role("button", name="Browse").click()
+    browser.page.get_by_role("menuitem", name="Plimsoll").click()
     expect(browser.dashboard().get_by_role("link", name=run.run_id)).to_be_visible()
 
 
