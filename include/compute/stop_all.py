@@ -29,8 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line; None takes the process's own.
 
     Returns:
-        Exit status: 0 when nothing is left alive, else 1; 64 for settings that cannot be used. In the list the control lease, which all runs share and which
-        belongs to none, does not count.
+        Exit status: 0 when nothing is left alive, else 1; 64 for settings that cannot be used. In the list the control
+        lease, which all runs share and which belongs to none, does not count.
     """
     parser = argparse.ArgumentParser(prog="stop_all", description="End every agent of this installation.")
     parser.add_argument("--dry-run", action="store_true", help="only list what is alive")
