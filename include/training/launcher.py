@@ -23,6 +23,8 @@ from include.training.outcome import WorkerOrder, WorkerOutcome
 
 _log = logging.getLogger("plimsoll.train")
 _PUBLISH_EVERY_S = 2.0
+# Until there is an account at all: a machine lost in its first seconds has then still said where it began.
+_FIRST_LOOK_EVERY_S = 0.2
 # A two-minute notice, less what the wrapper needs afterwards.
 _SHUTDOWN_TIMEOUT_S = 110
 
@@ -81,6 +83,11 @@ class _AccountPublisher:
         self._store, self._key, self._path = store, key, path
         self._published: object = None
 
+    @property
+    def next_look_s(self) -> float:
+        """Seconds until the account should be looked at again."""
+        return _FIRST_LOOK_EVERY_S if self._published is None else _PUBLISH_EVERY_S
+
     def publish(self, *, exact: bool) -> None:
         account = read_json(self._path)
         if account is None or (account, exact) == self._published:
@@ -116,7 +123,7 @@ def _environment(threads: int) -> dict[str, str]:
 def _wait(process: subprocess.Popen[bytes], account: _AccountPublisher) -> int:
     while True:
         try:
-            return process.wait(timeout=_PUBLISH_EVERY_S)
+            return process.wait(timeout=account.next_look_s)
         except subprocess.TimeoutExpired:
             account.publish(exact=False)
 

@@ -79,7 +79,9 @@ def test_account_is_published_after_a_kill_too(launch: Launch, order: WorkerOrde
 def test_account_is_published_while_the_worker_runs(
     launch: Launch, order: WorkerOrder, file_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launcher, "_PUBLISH_EVERY_S", 0.02)
+    # The first account goes out as soon as there is one: a machine may be lost before the next regular look.
+    monkeypatch.setattr(launcher, "_PUBLISH_EVERY_S", 3600.0)
+    monkeypatch.setattr(launcher, "_FIRST_LOOK_EVERY_S", 0.02)
     published = file_store.uri(f"{order.request.base}/steps.json").removeprefix("file://")
     account = {"resumed_step": 0, "last_executed_step": 1, "committed_step": 0, "useful_s": 0.1}
     # The program ends only when it sees its own account in the store, as a lower bound.
