@@ -49,3 +49,14 @@ class DataOrder:
             generator = torch.Generator().manual_seed(int(digest(self.seed, epoch, length=15), 16))
             self._order, self._epoch = torch.randperm(self.rows, generator=generator), epoch
         return self._order[row : row + self.batch_size]
+
+
+def part_of(rows: int, *, rank: int, world: int) -> slice:
+    """The contiguous part of a global batch that one rank gets; parts differ by at most one row.
+
+    Args:
+        rows: Rows of the global batch.
+        rank: The rank, from 0.
+        world: Number of ranks.
+    """
+    return slice(rows * rank // world, rows * (rank + 1) // world)

@@ -8,7 +8,7 @@ from include.core.contracts.dataset import DatasetManifest
 from include.core.errors import DataError
 from include.core.store import ObjectStore
 from include.data.encoding import load_split
-from include.training.loop import Examples
+from include.training.batches import Examples
 
 
 def load_examples(store: ObjectStore, manifest: DatasetManifest, split: str, *, device: torch.device) -> Examples:

@@ -13,6 +13,7 @@ from include.config.workload import TrainingSection
 from include.core.errors import UserError
 from include.parallel.layout import Execution
 from include.parallel.step import forward_backward
+from include.training.batches import Examples
 from include.training.checkpoint import Checkpointer
 from include.training.data_position import DataOrder
 from include.training.optimizer import learning_rate, set_learning_rate
@@ -22,14 +23,6 @@ from include.training.stop import StopFlag
 
 _log = logging.getLogger("plimsoll.train")
 _VALIDATION_BATCH = 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examples:
-    """Encoded rows of one split on the training device: inputs (rows, *input_shape) float32, labels (rows,) int64."""
-
-    inputs: torch.Tensor
-    labels: torch.Tensor
 
 
 @dataclass(slots=True, kw_only=True)
