@@ -114,7 +114,8 @@ class DcgmReader:
             samples = self._samples()
         except (OSError, ValueError, http.client.HTTPException):
             return {}
-        now, found = self._clock(), {}
+        now = self._clock()
+        found: dict[str, float | None] = {}
         by_name = {sample.name: sample for sample in samples}
         for field, (series, factor) in _FIELDS.items():
             sample = by_name.get(field)
