@@ -43,6 +43,24 @@ class Settings(Edge):
     lease_idle_s: float = Field(default=180.0, gt=0, description="Idle seconds after which an agent leaves by itself.")
     quota_leases: int = Field(default=8, ge=1, description="Leases that may be open at once in this installation.")
     energy_meter: str = Field(default="auto", pattern="^(auto|codecarbon|estimate)$")
+    stream_above_bytes: int = Field(
+        default=2 * 2**30,
+        ge=0,
+        le=2**50,
+        description="Encoded bytes of a split up to which it is read into memory; larger ones are streamed.",
+    )
+    shard_cache_bytes: int = Field(
+        default=20 * 2**30,
+        ge=2**20,
+        le=2**50,
+        description="Disk that fetched shards may take below the scratch folder.",
+    )
+    loader_workers: int = Field(
+        default=1, ge=0, le=64, description="Processes of one training worker that read streamed data; 0 needs none."
+    )
+    skip_bad_shards: bool = Field(
+        default=False, description="Let rows of the same block stand in for shards that cannot be read, and count them."
+    )
     torch_threads: int = Field(default=1, ge=1, description="Threads of one worker; 1 makes results exact.")
 
     @field_validator("tariff_as_of")

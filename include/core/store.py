@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -54,7 +55,7 @@ class ObjectStore:
     @cached_property
     def _backend(self) -> Any:  # noqa: ANN401 - obstore's store union
         # Built on first use: a store object made before a fork must not have been used before it.
-        if self.url.startswith("file://"):
+        if self._is_folder:
             return LocalStore(self.url.removeprefix("file://"), mkdir=True)
         if self._patience_s is None:
             return from_url(self.url, client_options={"allow_http": True})
@@ -121,6 +122,13 @@ class ObjectStore:
             for meta in batch:
                 yield str(meta["path"]), int(meta["size"])
 
+    def list_with_times(self, prefix: str) -> Iterator[tuple[str, datetime]]:
+        """Yield (key, time of its last write by the store's own clock) of all objects under a prefix."""
+        check_key(prefix.rstrip("/"))
+        for batch in obstore.list(self._backend, prefix):
+            for meta in batch:
+                yield str(meta["path"]), meta["last_modified"]
+
     def copy(self, key: str, to: str) -> None:
         """Copy an object inside the store, without moving its bytes through this process.
 
@@ -158,6 +166,60 @@ class ObjectStore:
         obstore.put(self._backend, check_key(key), path)
         return file_digest(path)
 
+    def chunks(self, key: str) -> Iterator[bytes]:
+        """Content of an object, piece by piece as it arrives.
+
+        Raises:
+            FileNotFoundError: There is no such object.
+        """
+        for chunk in obstore.get(self._backend, check_key(key)).stream():
+            yield bytes(chunk)
+
+    def place(self, path: Path, key: str) -> None:
+        """Put a local file that will never change into the store, safe from a loss of power when it returns.
+
+        Where the store is a folder on the same disk, the object is a second name of the file: nothing is copied.
+
+        Raises:
+            OSError: The file cannot be forced to the disk.
+        """
+        if not self._is_folder or not self._link(path, key):
+            obstore.put(self._backend, check_key(key), path)
+        self.sync(key)
+
+    def sync(self, key: str) -> None:
+        """Force an object to the disk, where the store is a folder; other stores answer only when it is safe.
+
+        Raises:
+            OSError: The disk refuses.
+        """
+        if self._is_folder:
+            target = self._path_of(key)
+            _force(target)
+            _force(target.parent)
+
+    @property
+    def _is_folder(self) -> bool:
+        return self.url.startswith("file://")
+
+    def _path_of(self, key: str) -> Path:
+        return Path(self.url.removeprefix("file://")) / check_key(key)
+
+    def _link(self, path: Path, key: str) -> bool:
+        """Whether the file could get its second name."""
+        target = self._path_of(key)
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part.unlink(missing_ok=True)
+            part.hardlink_to(path)
+        except OSError:  # another disk, or one without links: the caller copies
+            return False
+        part.replace(target)
+        # Renaming onto a name of the same file does nothing at all.
+        part.unlink(missing_ok=True)
+        return True
+
     def download(self, key: str, path: Path) -> None:
         """Copy an object to a local file, atomically.
 
@@ -167,8 +229,8 @@ class ObjectStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.part")
         with part.open("wb") as out:
-            for chunk in obstore.get(self._backend, check_key(key)).stream():
-                out.write(bytes(chunk))
+            for chunk in self.chunks(key):
+                out.write(chunk)
         part.replace(path)
 
     async def get_async(self, key: str) -> bytes | None:
@@ -187,6 +249,14 @@ class ObjectStore:
     async def put_json_async(self, key: str, value: Any) -> None:  # noqa: ANN401 - any JSON value
         """`put_json` for triggers."""
         await obstore.put_async(self._backend, check_key(key), json.dumps(value).encode())
+
+
+def _force(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def file_digest(path: Path) -> str:

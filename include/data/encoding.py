@@ -28,6 +28,7 @@ __all__ = [
     "load_split",
     "read_manifest",
     "read_shard",
+    "shard_columns",
 ]
 
 Inputs = npt.NDArray[np.float32]
@@ -164,7 +165,7 @@ def read_shard(store: ObjectStore, shard: Shard) -> Any:  # noqa: ANN401 - an Ar
     return pq.read_table(pa.BufferReader(data))
 
 
-def _arrays(table: Any, manifest: DatasetManifest) -> dict[str, Any]:  # noqa: ANN401 - an Arrow table
+def shard_columns(table: Any, manifest: DatasetManifest) -> dict[str, Any]:  # noqa: ANN401 - an Arrow table
     """Columns of a shard in the form that encoding takes."""
     out: dict[str, Any] = {manifest.label: table[manifest.label].to_pylist()}
     for feature in manifest.features:
@@ -196,7 +197,7 @@ def load_split(store: ObjectStore, manifest: DatasetManifest, split: str) -> tup
     if split not in SPLITS:
         raise DataError("unknown split", found=split, allowed=", ".join(SPLITS))
     parts = [
-        encode_frame(_arrays(read_shard(store, shard), manifest), manifest)
+        encode_frame(shard_columns(read_shard(store, shard), manifest), manifest)
         for shard in manifest.shards
         if shard.split == split
     ]

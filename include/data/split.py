@@ -28,7 +28,8 @@ HEAVY_SHARE = 0.5
 Hashes = npt.NDArray[np.uint64]
 
 
-def _mix(values: Hashes) -> Hashes:
+def mix(values: Hashes) -> Hashes:
+    """Scatter 64-bit values evenly: the finaliser of splitmix64, a bijection, the same on every machine."""
     with np.errstate(over="ignore"):
         values = values + _GAMMA
         values = (values ^ (values >> np.uint64(30))) * _MIX_1
@@ -83,7 +84,7 @@ def row_hashes(table: pa.Table, columns: list[str]) -> Hashes:
     """
     total = np.full(table.num_rows, _hash_bytes(_SALT.encode()), np.uint64)
     for name in sorted(columns):
-        total = _mix(total ^ _mix(_hash_column(table[name]) ^ np.uint64(_hash_bytes(name.encode()))))
+        total = mix(total ^ mix(_hash_column(table[name]) ^ np.uint64(_hash_bytes(name.encode()))))
     return total
 
 

@@ -1,0 +1,126 @@
+"""Worker processes that fill batches ahead of their use, in turn."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import deque
+from types import TracebackType
+from typing import Any, Self
+
+import numpy.typing as npt
+
+from include.core.errors import DataError, StoreError
+from include.core.json_codec import to_json
+from include.data.stream.loading import StreamPlan
+from include.data.stream.order import Ints
+from include.data.stream.slots import Slots, shared_file
+
+# Batches that each worker may be ahead of the one in use.
+_AHEAD = 3
+_END_S = 5.0
+
+
+class Workers:
+    """A few processes and the memory that they share with this one.
+
+    Args:
+        plan: What is streamed.
+        count: Number of processes, at least 1.
+        rows: Most rows of a batch.
+    """
+
+    def __init__(self, plan: StreamPlan, *, count: int, rows: int) -> None:
+        # One more than can be ordered: the batch in use keeps its place until the next one is asked for.
+        self.capacity = count * _AHEAD
+        self._slot_count = self.capacity + 1
+        self._slots = Slots(plan.format, rows=rows, count=self._slot_count)
+        self._descriptor = shared_file(self._slots.total_bytes)
+        self._slots.attach(self._descriptor)
+        setup = {"plan": to_json(plan), "rows": rows, "slots": self._slot_count, "descriptor": self._descriptor}
+        self._processes = [self._started(setup) for _ in range(count)]
+        self._ordered: deque[tuple[int, int, int]] = deque()
+        self._orders = 0
+        self.skipped: dict[str, str] = {}
+
+    def _started(self, setup: dict[str, Any]) -> subprocess.Popen[bytes]:
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "include.data.stream.worker"],
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=(self._descriptor,),
+        )
+        self._send(process, setup)
+        return process
+
+    @staticmethod
+    def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            # It is told with the batch that will not come.
+            return
+
+    @property
+    def waiting(self) -> int:
+        """Batches that were ordered and not taken."""
+        return len(self._ordered)
+
+    def order(self, *, epoch: int, begin: int, end: int) -> None:
+        """Have a batch filled: the rows at positions ``begin`` to ``end`` (exclusive) of an epoch."""
+        worker, slot = self._orders % len(self._processes), self._orders % self._slot_count
+        self._orders += 1
+        self._ordered.append((worker, slot, end - begin))
+        self._send(self._processes[worker], {"slot": slot, "epoch": epoch, "begin": begin, "end": end})
+
+    def take(self) -> tuple[npt.NDArray[Any], Ints]:
+        """The batch ordered first; valid until the next one is taken.
+
+        Raises:
+            DataError: Its data cannot be used.
+            StoreError: It could not be read for another reason.
+        """
+        worker, slot, rows = self._ordered.popleft()
+        process = self._processes[worker]
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise StoreError(f"a loader process ended with exit code {process.wait(_END_S)}; its errors are in the log")
+        answer = json.loads(line)
+        self.skipped.update(answer.get("skipped", {}))
+        if "bad_data" in answer:
+            raise DataError(answer["bad_data"])
+        if "failed" in answer:
+            raise StoreError(f"a batch could not be read: {answer['failed']}")
+        return self._slots.view(slot, rows)
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.wait(_END_S)
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdout.close()
+            try:
+                process.stdin.close()
+            except BrokenPipeError:
+                continue
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
