@@ -53,6 +53,9 @@ class StepTimer:
         world: Number of workers.
         gradient_bytes: Bytes of one set of gradients as the layout reduces them, None where unknown.
         clock: Monotonic seconds.
+
+    Attributes:
+        after_step: Called after each step; how a profiler follows the steps.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class StepTimer:
         self._sample: list[tuple[float, ...]] = []
         self._windows: list[StepWindow] = []
         self._window_s = _FIRST_WINDOW_S
+        self.after_step: Callable[[], None] | None = None
         self.steps = 0
         self.samples = 0
         self._longest_step_s = 0.0
@@ -132,6 +136,8 @@ class StepTimer:
         self._marks = totals
         if now - self._window_at >= self._window_s:
             self._close_window()
+        if self.after_step is not None:
+            self.after_step()
 
     def _keep(self, row: tuple[float, ...]) -> None:
         """Vitter's algorithm R: every step so far is equally likely to be in the sample."""
