@@ -56,6 +56,8 @@ def _train(sources: Sources) -> dict[str, Any]:
     return {
         **sources.dataset(),
         "layout": to_json(plan.layout),
+        "fallback_layouts": to_json(plan.fallback_layouts),
+        "predicted_peak_bytes": plan.prediction.peak_device_bytes,
         "checkpoint_every_steps": wanted or plan.checkpoint_every_steps,
     }
 

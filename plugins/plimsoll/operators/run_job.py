@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
@@ -14,8 +14,12 @@ from include.config.run_record import RunRecord
 from include.core.errors import GroupClosedError, UserError
 from plimsoll.hooks.installation import Installation, connect
 from plimsoll.hooks.run_context import CONTROL, read_run, small_json
+from plimsoll.hooks.short_wait import exits_within, log_lines
 from plimsoll.links.run_links import CostAndCarbonLink, DataDocsLink
 from plimsoll.triggers.job_trigger import JobTrigger
+
+if TYPE_CHECKING:
+    from plimsoll.hooks.job_submission import Finished, Waiting
 
 
 class RunJobOperator(BaseOperator):
@@ -29,6 +33,8 @@ class RunJobOperator(BaseOperator):
         group: Capacity group: ``control``, ``train`` or ``work``.
         item: Distinguishes mapped jobs of one kind, for example the recipe.
         wait_timeout: How long one wait may last before the task fails.
+        patience: How long the task itself waits before it defers. Only on the control lease, whose jobs are short and
+            which no watch ever stops: a task that is killed while it waits leaves nothing behind that costs money.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("item",)
@@ -41,6 +47,7 @@ class RunJobOperator(BaseOperator):
         group: str = CONTROL,
         item: str = "",
         wait_timeout: timedelta = timedelta(hours=24),
+        patience: timedelta = timedelta(seconds=10),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -48,6 +55,7 @@ class RunJobOperator(BaseOperator):
         self.group = group
         self.item = item
         self.wait_timeout = wait_timeout
+        self.patience = patience
 
     def execute(self, context: Any) -> Any:
         """Submit the job, or find it where an earlier execution left it."""
@@ -60,22 +68,13 @@ class RunJobOperator(BaseOperator):
 
     def _move_on(self, context: Any, *, lost_lease: str | None) -> Any:
         # Imported by the task and not by the parse of its DAG file: this brings the ledger and the wire format of jobs.
-        from plimsoll.hooks.job_submission import Finished, submit_or_reattach
+        from plimsoll.hooks.job_submission import Finished, Waiting
 
         installation = connect()
         run = read_run(context, installation)
-        try:
-            step = submit_or_reattach(
-                installation=installation,
-                run=run,
-                kind=self.kind,
-                item=self.item,
-                group=self.group,
-                inputs=lambda: self.inputs(context, run, installation),
-                lost_lease=lost_lease,
-            )
-        except (GroupClosedError, UserError) as error:
-            raise AirflowFailException(f"run={run.run_id} {error}") from error
+        step = self._advance(context, run, installation, lost_lease)
+        if isinstance(step, Waiting) and self._ended_meanwhile(installation, step.base):
+            step = self._advance(context, run, installation, None)
         if isinstance(step, Finished):
             return self.finish(context, run, installation, step.result)
         self.defer(
@@ -89,6 +88,33 @@ class RunJobOperator(BaseOperator):
             timeout=self.wait_timeout,
         )
         return None
+
+    def _advance(
+        self, context: Any, run: RunRecord, installation: Installation, lost_lease: str | None
+    ) -> Finished | Waiting:
+        from plimsoll.hooks.job_submission import submit_or_reattach
+
+        try:
+            return submit_or_reattach(
+                installation=installation,
+                run=run,
+                kind=self.kind,
+                item=self.item,
+                group=self.group,
+                inputs=lambda: self.inputs(context, run, installation),
+                lost_lease=lost_lease,
+            )
+        except (GroupClosedError, UserError) as error:
+            raise AirflowFailException(f"run={run.run_id} {error}") from error
+
+    def _ended_meanwhile(self, installation: Installation, base: str) -> bool:
+        """Give a short job the time to end; its log then goes into the task's own."""
+        seconds = self.patience.total_seconds() if self.group == CONTROL else 0.0
+        if not exits_within(installation.store, base, seconds=seconds):
+            return False
+        for line in log_lines(installation.store, base):
+            self.log.info("%s", line)
+        return True
 
     def finish(self, context: Any, run: RunRecord, installation: Installation, result: dict[str, Any]) -> Any:  # noqa: ARG002 - hook for subclasses
         """What the task returns once the job is done."""

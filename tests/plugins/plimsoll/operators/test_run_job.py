@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from include.compute.driver import JobFailedError
 from include.config.job_messages import JobRequest
 from include.config.workload import Workload
+from include.core.contracts.lease import JobPhase, JobState
+from include.core.heartbeat import JobHeartbeat
+from include.core.json_codec import to_json
 from plimsoll.hooks.installation import Installation
 from plimsoll.operators.resumable_training import ResumableTrainingOperator
 from plimsoll.operators.run_job import RunJobOperator
@@ -18,7 +24,7 @@ DATASET = {"uri": "file:///d/manifest.json", "fingerprint": "abc", "rows": {"tra
 
 @pytest.fixture
 def prepare() -> RunJobOperator:
-    return RunJobOperator(task_id="prepare", kind="prepare")
+    return RunJobOperator(task_id="prepare", kind="prepare", patience=timedelta(0))
 
 
 def deferral(operator: RunJobOperator, ti: FakeTaskInstance) -> TaskDeferred:
@@ -59,6 +65,64 @@ def test_the_result_is_returned_and_charged(place: Installation, digits: Workloa
     assert result["dataset"]["fingerprint"] == "abc"
     [charge] = place.ledger.charges(dag_id=DAG_ID, run_id=RUN_ID)
     assert charge.job == "prepare-1"
+
+
+class QuickEngine:
+    """Its jobs exit as soon as they are submitted, as an agent would tell it."""
+
+    def __init__(self, place: Installation, **end: Any) -> None:
+        submit = place.engine.submit
+
+        def submit_and_end(lease_id: str, ticket: Any, request: dict[str, Any]) -> None:
+            submit(lease_id, ticket, request)
+            if (lease_id, ticket.base) not in self.ended:
+                self.ended.append((lease_id, ticket.base))
+                place.store.put(f"{ticket.base}/log/000001", b"reading rows\nwriting shards\n")
+                beat = JobHeartbeat(sequence=1, at="2026-11-30T12:00:00Z", state="exited", chunks=1)
+                place.store.put_json(f"{ticket.base}/heartbeat.json", to_json(beat))
+                # What the first look saw was a job in the queue; only the next one finds it at its end.
+                place.engine.jobs[ticket.base] = JobState(phase=JobPhase.QUEUED)
+            else:
+                place.engine.finish(ticket.base, **end)
+
+        self.ended: list[tuple[str, str]] = []
+        place.engine.submit = submit_and_end
+
+
+def test_a_short_job_ends_without_a_deferral_and_its_log_is_the_tasks(
+    place: Installation, digits: Workload, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(place, digits)
+    quick = QuickEngine(place, exit_code=0, result={"dataset": DATASET, "found": False})
+    result = RunJobOperator(task_id="prepare", kind="prepare").execute(context(FakeTaskInstance()))
+    assert result["dataset"]["fingerprint"] == "abc"
+    assert len(quick.ended) == 1
+    said = capsys.readouterr().out
+    assert [said.count(f"[000001] {line}") for line in ("reading rows", "writing shards")] == [1, 1]
+    [charge] = place.ledger.charges(dag_id=DAG_ID, run_id=RUN_ID)
+    assert charge.job == "prepare-1"
+
+
+def test_a_short_job_that_fails_does_so_without_a_deferral(place: Installation, digits: Workload) -> None:
+    write_run(place, digits)
+    QuickEngine(place, exit_code=1)
+    with pytest.raises(JobFailedError):
+        RunJobOperator(task_id="prepare", kind="prepare").execute(context(FakeTaskInstance()))
+
+
+def test_a_job_that_takes_longer_is_left_to_the_trigger(place: Installation, digits: Workload) -> None:
+    write_run(place, digits)
+    patient = RunJobOperator(task_id="prepare", kind="prepare", patience=timedelta(seconds=0.3))
+    assert deferral(patient, FakeTaskInstance()).trigger.base.endswith("/jobs/prepare-1")
+
+
+def test_jobs_on_rented_capacity_are_watched_by_a_trigger_from_the_start(
+    place: Installation, digits: Workload, planned: None
+) -> None:
+    write_run(place, digits)
+    quick = QuickEngine(place, exit_code=0)
+    deferral(ResumableTrainingOperator(task_id="train"), FakeTaskInstance(xcoms={"prepare": {"dataset": DATASET}}))
+    assert len(quick.ended) == 1
 
 
 def test_resuming_twice_changes_nothing(place: Installation, digits: Workload, prepare: RunJobOperator) -> None:
