@@ -82,6 +82,8 @@ class Trainer:
             finished = self.state.step == self.total_steps
             if stopping or finished or self.state.step % self.every == 0:
                 self.checkpoints.save(self.state.to_tensors(), step=self.state.step)
+                if stopping or finished:
+                    self.checkpoints.settle()
                 self._account()
             if stopping and not finished:
                 return False

@@ -13,7 +13,7 @@ from include.core.errors import UserError
 from include.core.store import ObjectStore
 from include.data.manifest import read_manifest
 from include.parallel.layout import apply_layout, single_worker_layout
-from include.training.checkpoint import Checkpointer, read_tensors
+from include.training.checkpoint import Checkpointer
 from include.training.commit import config_hash
 from include.training.data_position import DataOrder
 from include.training.examples import load_examples
@@ -112,7 +112,9 @@ def _fresh_state(order: WorkerOrder, *, manifest: DatasetManifest, device: torch
 def _resume(trainer: Trainer) -> None:
     found = trainer.checkpoints.newest()
     if found is not None:
-        trainer.state.restore(read_tensors(found.folder))
+        targets = trainer.state.targets(found.names)
+        trainer.checkpoints.load(found, targets)
+        trainer.state.restore(targets)
     step = trainer.state.step
     trainer.account.resumed_step = step
     trainer.account.record(last_executed_step=step, committed_step=step)
