@@ -16,7 +16,7 @@ from include.core.json_codec import from_json, to_json
 
 COMMIT = "COMMIT.json"
 # Grows when the meaning of the saved tensors changes; older checkpoints are then refused by their hash.
-STATE_FORMAT = 1
+STATE_FORMAT = 2
 _NAME = re.compile(r"^step-(\d+)-(\d+)$")
 
 

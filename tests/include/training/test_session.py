@@ -141,10 +141,12 @@ def test_damaged_checkpoint_is_passed_over_with_its_reason_and_changes_nothing(
 
 
 def spoil(store: ObjectStore, checkpoint: str, damage: str) -> str:
-    weights, commit = f"{checkpoint}/model-00001-of-00001.safetensors", f"{checkpoint}/COMMIT.json"
-    data, document = store.get(weights), store.get(commit)
-    assert data is not None
+    commit = f"{checkpoint}/COMMIT.json"
+    document = store.get(commit)
     assert document is not None
+    weights = f"{checkpoint.rpartition('/')[0]}/blobs/{json.loads(document)['blobs'][0]['sha256']}.safetensors"
+    data = store.get(weights)
+    assert data is not None
     flipped = bytearray(data)
     flipped[len(data) // 2] ^= 1
     match damage:
@@ -213,9 +215,13 @@ def test_checkpoints_are_readable_without_pickle(file_store: ObjectStore, attemp
     attempt(request, file_store)
     keys = [key for key, _ in file_store.list(f"{request.run_prefix}/checkpoints")]
     assert {key.rpartition(".")[2] for key in keys} == {"safetensors", "json"}
-    data = file_store.get(f"{request.run_prefix}/checkpoints/step-12-1/model-00001-of-00001.safetensors")
-    assert data is not None
-    tensors = safetensors.torch.load(data)
+    base = f"{request.run_prefix}/checkpoints"
+    blobs = file_store.get_json(f"{base}/step-12-1/COMMIT.json")["blobs"]
+    tensors = {}
+    for blob in blobs:
+        data = file_store.get(f"{base}/blobs/{blob['sha256']}.safetensors")
+        assert data is not None
+        tensors |= safetensors.torch.load(data)
     assert int(tensors["position.offset"]) == 3 * ROWS["train"]
 
 

@@ -1,0 +1,166 @@
+"""The blobs of a run in two tiers: the local disk as a cache, the object store as the truth.
+
+A blob counts as stored only when a commit names it that this process wrote or has checked. Anything else under its name
+may be half of a blob, or may be about to be collected by another process, and is written again: same name, same bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from obstore.exceptions import (
+    BaseError,
+    InvalidPathError,
+    NotSupportedError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
+
+from include.core.contracts.checkpoint import CheckpointBlob
+from include.core.errors import StoreError
+from include.core.store import ObjectStore, file_digest
+from include.training.blob_content import BlobContent
+
+_log = logging.getLogger("plimsoll.checkpoint")
+BLOBS = "blobs"
+# What no waiting mends.
+_LASTING = (
+    InvalidPathError,
+    NotSupportedError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class BlobStore:
+    """Blobs of one run as one worker sees them.
+
+    Attributes:
+        store: The object store.
+        prefix: ``<run prefix>/checkpoints``.
+        cache: Local folder.
+        patience_s: Seconds for which a store that does not answer is asked again.
+        trusted: Digests of blobs that a commit names that this process wrote or has checked.
+    """
+
+    store: ObjectStore
+    prefix: str
+    cache: Path
+    patience_s: float
+    trusted: set[str] = field(default_factory=set)
+
+    def path(self, name: str) -> Path:
+        """Local file of a blob."""
+        return self.cache / BLOBS / name
+
+    def key(self, name: str) -> str:
+        """Key of a blob."""
+        return f"{self.prefix}/{BLOBS}/{name}"
+
+    def write(self, content: BlobContent) -> int:
+        """Write a blob to the cache and to the store, unless the run has it.
+
+        Returns:
+            Bytes written; 0 for a blob that the run has.
+
+        Raises:
+            StoreError: The disk is full, or the store does not answer within the patience.
+        """
+        blob = content.blob
+        if blob.sha256 in self.trusted:
+            return 0
+        path = self.path(blob.name)
+        try:
+            _write_file(path, content)
+        except OSError as error:
+            raise StoreError(f"cannot write to the checkpoint cache {path.parent}: {error.strerror}") from error
+        patiently(lambda: self.store.place(path, self.key(blob.name)), within_s=self.patience_s)
+        return blob.size_bytes
+
+    def fetch(self, blob: CheckpointBlob) -> str | None:
+        """Bring a blob to the local disk and check it.
+
+        Returns:
+            Why it cannot be used, or None.
+        """
+        return fetch(
+            self.store, self.key(blob.name), self.path(blob.name), size_bytes=blob.size_bytes, sha256=blob.sha256
+        )
+
+    def forget(self, names: Collection[str]) -> None:
+        """Remove blobs from the local disk."""
+        for name in names:
+            self.path(name).unlink(missing_ok=True)
+
+
+def fetch(store: ObjectStore, key: str, path: Path, *, size_bytes: int, sha256: str) -> str | None:
+    """Bring an object to the local disk, unless a good copy is there, and check it.
+
+    Returns:
+        Why it cannot be used, or None.
+    """
+    if path.exists() and file_digest(path) == sha256:
+        return None
+    try:
+        store.download(key, path)
+    except FileNotFoundError:
+        return f"{path.name} is missing"
+    if path.stat().st_size != size_bytes:
+        return f"{path.name} has {path.stat().st_size} bytes instead of {size_bytes}"
+    return None if file_digest(path) == sha256 else f"{path.name} differs from its digest"
+
+
+def patiently(action: Callable[[], T], *, within_s: float) -> T:
+    """Do something with the store, again and again while it does not answer.
+
+    Raises:
+        StoreError: It failed for good, or for longer than allowed.
+    """
+    began, pause = time.monotonic(), _FIRST_PAUSE_S
+    while True:
+        try:
+            return action()
+        except (BaseError, OSError) as error:
+            waited = time.monotonic() - began
+            if isinstance(error, _LASTING) or _disk_full(error) or waited + pause > within_s:
+                raise StoreError(f"cannot write to the store ({waited:.1f} s tried): {error}") from error
+            _log.warning("the store does not answer, next try in %.1f s: %s", pause, error)
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def _disk_full(error: Exception) -> bool:
+    # obstore tells an error of the file system by its text alone.
+    return getattr(error, "errno", None) in _DISK_FULL or os.strerror(errno.ENOSPC) in str(error)
+
+
+def _write_file(path: Path, content: BlobContent) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Workers of one machine share the folder and may hold equal shards.
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb", buffering=0) as out:
+            for view in content.parts:
+                _write_all(out.fileno(), view)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_all(descriptor: int, view: memoryview) -> None:
+    while view:
+        view = view[os.write(descriptor, view) :]
