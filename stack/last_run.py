@@ -40,6 +40,14 @@ class TrainingAttempt(Edge):
     exit_code: int | None = Field(description="Exit code of the job, negative for a signal, null where unknown.")
 
 
+class TrainingVerdict(Edge):
+    """What kept the training from being faster or cheaper, from its telemetry."""
+
+    verdict: str = Field(description="For example data-bound, straggler, oversized, ok, unknown.")
+    reason: str = Field(description="Why, with the numbers.")
+    fix: str = Field(description="What to try first; empty for ok.")
+
+
 class CandidateSummary(Edge):
     """One compressed candidate with its scorecard."""
 
@@ -149,6 +157,9 @@ class LastRun(Edge):
     )
     steps_lost: int | None = Field(description="Steps executed twice: sum of last executed minus next resumed step.")
     attempts: tuple[TrainingAttempt, ...]
+    diagnosis: TrainingVerdict | None = Field(
+        default=None, description="Verdict over the attempt that finished; null where it left no telemetry."
+    )
     candidates: tuple[CandidateSummary, ...]
     chosen: str | None
     accuracy: float | None = Field(description="Accuracy of the chosen candidate on the test split.")

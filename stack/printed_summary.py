@@ -74,6 +74,9 @@ def _plan_lines(run: LastRun) -> list[tuple[str, str]]:
         found.append(
             ("Training", f"{len(run.attempts)} attempts, {run.interruptions} interruptions survived, {lost} steps lost")
         )
+    if run.diagnosis:
+        fix = f"; try: {run.diagnosis.fix}" if run.diagnosis.fix else ""
+        found.append(("  verdict", f"{run.diagnosis.verdict}: {run.diagnosis.reason}{fix}"))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from include.config.job_messages import DeployResult, PrepareResult, RegisterResult
+from include.config.job_messages import DeployResult, PrepareResult, RegisterResult, TrainResult
 from include.config.schedule import Edge
 from include.core.contracts.plan import Plan
 from include.core.contracts.scorecard import Verdict
@@ -30,6 +30,7 @@ class RunFacts:
         prepared: Result of prepare.
         registered: Result of register.
         deployed: Result of deploy.
+        trained: Result of train.
         attempts: Attempts of the training, in order.
         totals: Totals of the ledger as the run reported them.
         cleanup: Report of the clean-up.
@@ -40,6 +41,7 @@ class RunFacts:
     prepared: PrepareResult | None
     registered: RegisterResult | None
     deployed: DeployResult | None
+    trained: TrainResult | None
     attempts: tuple[TrainingAttempt, ...]
     totals: dict[str, Any] | None
     cleanup: dict[str, Any] | None
@@ -55,6 +57,7 @@ def gather(store: ObjectStore, prefix: str) -> RunFacts:
         prepared=_result(store, files, "prepare", PrepareResult),
         registered=_result(store, files, "register", RegisterResult),
         deployed=_result(store, files, "deploy", DeployResult),
+        trained=_result(store, files, "train", TrainResult),
         attempts=training_attempts(store, files),
         totals=report.get("totals"),
         cleanup=store.get_json(f"{prefix}/cleanup.json"),

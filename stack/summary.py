@@ -29,6 +29,7 @@ from stack.last_run import (
     RealPrediction,
     Registered,
     StorageReclaimed,
+    TrainingVerdict,
 )
 from stack.run_facts import RunFacts
 
@@ -84,6 +85,7 @@ def summarise(outcome: RunOutcome, facts: RunFacts) -> LastRun:
         interruptions=arithmetic.interruptions(facts.attempts),
         steps_lost=arithmetic.steps_lost(facts.attempts),
         attempts=facts.attempts,
+        diagnosis=_diagnosis(facts),
         candidates=candidates(verdict),
         chosen=verdict.chosen if verdict else None,
         accuracy=chosen.accuracy if chosen else None,
@@ -190,6 +192,11 @@ def _candidate(card: Scorecard, verdict: Verdict) -> CandidateSummary:
         on_front=card.recipe in verdict.front,
         chosen=card.recipe == verdict.chosen,
     )
+
+
+def _diagnosis(facts: RunFacts) -> TrainingVerdict | None:
+    found = None if facts.trained is None else facts.trained.diagnosis
+    return None if found is None else TrainingVerdict(verdict=found.verdict.value, reason=found.reason, fix=found.fix)
 
 
 def _registered(facts: RunFacts) -> Registered | None:

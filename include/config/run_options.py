@@ -27,6 +27,7 @@ class RunOptions(Edge):
     data_uri: str | None = None
     label: str | None = None
     model_preset: str | None = None
+    profile_steps: int = Field(default=0, ge=0, le=20)
 
 
 def apply_options(workload: Workload, options: RunOptions) -> Workload:

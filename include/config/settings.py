@@ -61,6 +61,11 @@ class Settings(Edge):
     skip_bad_shards: bool = Field(
         default=False, description="Let rows of the same block stand in for shards that cannot be read, and count them."
     )
+    dcgm_url: str = Field(
+        default="http://127.0.0.1:9400/metrics",
+        pattern=r"^https?://\S+$",
+        description="Where a DCGM exporter answers on machines with a GPU; one that does not answer is done without.",
+    )
     torch_threads: int = Field(default=1, ge=1, description="Threads of one worker; 1 makes results exact.")
 
     @field_validator("tariff_as_of")

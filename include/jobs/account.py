@@ -1,4 +1,4 @@
-"""Job ``account``: log cost, energy and carbon of a run to its MLflow run.
+"""Job ``account``: log cost, energy and carbon of a run, and the series of its training, to its MLflow run.
 
 Inputs: ``totals`` (the ledger's sums, with methods) and optionally ``predicted`` (what the plan expected). Numbers and
 decimal strings become metrics, text becomes tags, nested figures get dotted names, null is not known and not logged.
@@ -14,6 +14,7 @@ from typing import Any
 from include.config.job_messages import AccountResult
 from include.core.errors import UserError
 from include.jobs.context import JobContext
+from include.jobs.training_series import training_series
 from include.registry.mlflow_registry import MlflowRegistry
 from include.registry.versions import RunKey
 
@@ -40,11 +41,16 @@ def run(context: JobContext) -> AccountResult:
             metrics[name] = value
         else:
             tags[f"plimsoll.{name}"] = value[:_LONGEST_TAG]
-    if not metrics:
+    training = training_series(context.store, run_prefix=request.run_prefix)
+    tags |= {f"plimsoll.{name}": value[:_LONGEST_TAG] for name, value in training.tags.items() if value}
+    if not metrics and not training.points:
         return AccountResult(mlflow_run_id=None)
     registry = MlflowRegistry(context.settings.mlflow_uri)
     run_key = RunKey(workload=request.workload.name, run_id=request.run_id)
-    return AccountResult(mlflow_run_id=registry.log_metrics_to_run(run_key, metrics=metrics, tags=tags))
+    found = registry.log_metrics_to_run(run_key, metrics=metrics, tags=tags)
+    if training.points:
+        registry.log_series_to_run(run_key, training.points)
+    return AccountResult(mlflow_run_id=found)
 
 
 def _without_misleading(totals: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +33,7 @@ from include.registry.versions import (
     Registration,
     RegistryError,
     RunKey,
+    SeriesPoint,
 )
 
 _TAG = "plimsoll."
@@ -40,6 +41,8 @@ _MODEL = "model"
 _SQLITE = "sqlite:///"
 _ABSENT = "RESOURCE_DOES_NOT_EXIST"
 _EXISTS = "RESOURCE_ALREADY_EXISTS"
+# MLflow refuses more metrics in one call.
+_LARGEST_BATCH = 1000
 # MLflow's own defaults retry an absent server for minutes; a job has retries of its own.
 _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -227,6 +230,20 @@ class MlflowRegistry:
         """
         found = self._run(self._experiment(run.workload), run)
         self._log_batch(found, metrics=metrics, tags=tags or {})
+        return found
+
+    def log_series_to_run(self, run: RunKey, points: Sequence[SeriesPoint]) -> str:
+        """Log series to the MLflow run of an Airflow run. Safe to repeat: equal points are the same point to MLflow.
+
+        Returns:
+            Id of the MLflow run.
+        """
+        from mlflow.entities import Metric
+
+        found = self._run(self._experiment(run.workload), run)
+        for start in range(0, len(points), _LARGEST_BATCH):
+            part = points[start : start + _LARGEST_BATCH]
+            self._client.log_batch(found, metrics=[Metric(p.name, p.value, p.at_ms, p.step) for p in part])
         return found
 
     def _log_batch(self, run: str, *, metrics: Mapping[str, float], tags: Mapping[str, str]) -> None:

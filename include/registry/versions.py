@@ -55,6 +55,23 @@ class RunKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesPoint:
+    """One point of a series in the registry's run.
+
+    Attributes:
+        name: Name of the series.
+        value: The value.
+        step: Where on the axis of steps.
+        at_ms: When, milliseconds since 1970.
+    """
+
+    name: str
+    value: float
+    step: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
     """What to register.
 

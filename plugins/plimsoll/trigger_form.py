@@ -92,6 +92,15 @@ def trigger_form(workload: Workload) -> dict[str, Param]:
             description="Fraction of the training after which the notice comes.",
             section="Drill",
         ),
+        "profile_steps": Param(
+            0,
+            type="integer",
+            minimum=0,
+            maximum=20,
+            title="Steps to profile",
+            description="Write a torch.profiler trace of so many steps at the start of the training; 0: none.",
+            section="Training",
+        ),
         "data_uri": Param(
             None,
             type=["null", "string"],

@@ -60,6 +60,7 @@ class RankTelemetry:
     Attributes:
         rank: The rank.
         world: Number of ranks.
+        began_at: When its first step began, seconds since 1970 by its own clock; None where unknown.
         steps: Where the time of the steps went, None where the loop has no timer.
         series: What was measured beside, by name; a series that nobody could measure is absent.
         sources: Which readers answered, and why the others did not.
@@ -68,6 +69,7 @@ class RankTelemetry:
 
     rank: int = 0
     world: int = 1
+    began_at: float | None = None
     steps: StepFacts | None = None
     series: dict[str, SeriesFacts] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)

@@ -84,12 +84,14 @@ class Recorder:
         self._nvml = next((reader for reader in readers if isinstance(reader, NvmlReader)), None)
         self._sampler = Sampler(readers, every_s=every_s, after_each=self._after_each)
         self._written_at = time.monotonic()
+        self._began_at: float | None = None
 
     def start(self) -> None:
         """Begin to sample; the first step begins now."""
         if self._profiler is not None:
             self._timer.after_step = self._profiler.after_step
         self._sampler.start()
+        self._began_at = time.time()
         self._timer.begin()
 
     def stop(self) -> None:
@@ -107,6 +109,7 @@ class Recorder:
         return RankTelemetry(
             rank=self._rank,
             world=self._world,
+            began_at=self._began_at,
             steps=self._timer.facts(),
             series=self._sampler.facts(),
             sources=dict(self._sampler.sources),

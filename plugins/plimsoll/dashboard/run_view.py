@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from include.core.errors import PlimsollError
@@ -9,6 +10,7 @@ from include.core.ids import run_prefix
 from include.core.json_codec import to_json
 from include.core.store import ObjectStore
 from include.ledger.ledger import Ledger
+from include.ledger.records import Attempt
 
 _LATEST = 25
 
@@ -43,6 +45,7 @@ def run_view(*, store: ObjectStore, ledger: Ledger, dag_id: str, run_id: str) ->
         "verdict": _document(store, f"{prefix}/selection/verdict.json"),
         "report": _document(store, f"{prefix}/report.json"),
         "totals": to_json(ledger.totals(dag_id=dag_id, run_id=run_id)),
+        "training": _training(store, prefix, attempts),
         "interruptions": ledger.preemptions(dag_id=dag_id, run_id=run_id, job="train"),
         "leases": _leases(ledger, dag_id, run_id),
         "attempts": [
@@ -50,6 +53,23 @@ def run_view(*, store: ObjectStore, ledger: Ledger, dag_id: str, run_id: str) ->
             for a in attempts
         ],
     }
+
+
+def _training(store: ObjectStore, prefix: str, attempts: Sequence[Attempt]) -> dict[str, Any] | None:
+    """Verdict over the newest attempt of the training that left telemetry, and what was measured for it."""
+    for attempt in sorted((a for a in attempts if a.job == "train"), key=lambda a: -a.number):
+        found = _document(store, f"{prefix}/jobs/train-{attempt.number}/telemetry.json")
+        if isinstance(found, dict) and found.get("ranks"):
+            steps = found["ranks"][0].get("steps") or {}
+            return {
+                "attempt": attempt.number,
+                "diagnosis": found.get("diagnosis"),
+                "sources": found["ranks"][0].get("sources"),
+                "step_p50_s": steps.get("step_p50_s"),
+                "step_p95_s": steps.get("step_p95_s"),
+                "traces": found.get("traces", []),
+            }
+    return None
 
 
 def _leases(ledger: Ledger, dag_id: str, run_id: str) -> list[dict[str, Any]]:
