@@ -17,7 +17,7 @@ from include.core.errors import DataError
 from include.core.store import ObjectStore
 from include.data.encoding import encode_features, encode_labels, shard_columns
 from include.data.stream.cache import HeldFile, bad_shard
-from include.data.stream.pictures import decode_into
+from include.data.stream.pictures import decode
 from include.data.stream.samples import samples_of
 
 Ints = npt.NDArray[np.int64]
@@ -107,15 +107,17 @@ class TarRows:
     def put(self, rows: Ints, *, inputs: npt.NDArray[Any], targets: Ints, places: Ints) -> None:
         """See `ShardRows`."""
         targets[places] = self._targets[rows]
+        out, size = memoryview(inputs).cast("B"), inputs[0].nbytes
+        height, width, channels = inputs.shape[1:]
         for row, place in zip(rows.tolist(), places.tolist(), strict=True):
-            name, start, size = self._images[row]
+            name, start, length = self._images[row]
             try:
-                decode_into(self._data[start : start + size], inputs[place])
+                picture = decode(self._data[start : start + length], height=height, width=width, channels=channels)
             except Exception as error:
                 # Decoders raise whatever they stumble on; the picture is what is wrong.
-                raise DataError(
-                    "a picture cannot be decoded", where=f"{self._where}, {name}", found=str(error)
-                ) from error
+                where = f"{self._where}, {name}"
+                raise DataError("a picture cannot be decoded", where=where, found=str(error)) from error
+            out[place * size : (place + 1) * size] = picture
 
 
 def open_rows(store: ObjectStore, shard: Shard, held: HeldFile, manifest: DatasetManifest) -> ShardRows:
