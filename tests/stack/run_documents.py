@@ -89,6 +89,20 @@ TOTALS = {
 }
 
 
+TRAINED = {
+    "checkpoint_uri": "file:///c",
+    "weights_uri": "file:///w",
+    "weights_digest": "d",
+    "steps": 300,
+    "resumed_step": 135,
+    "metrics": {"validation_accuracy": 0.98},
+    "samples_per_s": 900.0,
+    "checkpoint_save_s": 0.1,
+    "useful_s": 2.5,
+    "diagnosis": {"verdict": "data-bound", "reason": "40 % of the time the loop waits for data", "fix": "more workers"},
+}
+
+
 def attempt(store, number, *, resumed=None, executed=None, exit_code=0):
     base = f"{PREFIX}/jobs/train-{number}"
     store.put_json(f"{base}/heartbeat.json", {"sequence": 1, "at": "t", "state": "exited", "exit_code": exit_code})
@@ -100,6 +114,7 @@ def whole_run(store, *, url="http://127.0.0.1:1/digits/invocations", agrees=True
     """All documents of a run that went well, with one interruption."""
     attempt(store, 1, resumed=0, executed=135, exit_code=75)
     attempt(store, 2, resumed=135, executed=300)
+    store.put_json(f"{PREFIX}/jobs/train-2/result.json", TRAINED)
     store.put_json(f"{PREFIX}/plan.json", PLAN)
     store.put_json(f"{PREFIX}/selection/verdict.json", to_json(verdict()))
     store.put_json(f"{PREFIX}/report.json", {"totals": TOTALS})

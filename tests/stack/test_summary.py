@@ -13,7 +13,7 @@ from stack import arithmetic, summary
 from stack.airflow_api import AirflowApi
 from stack.installation import REPO
 from stack.last_run import Durations, LastRun, TrainingAttempt
-from stack.printed_summary import print_summary
+from stack.printed_summary import lines, print_summary
 from stack.run_facts import gather
 from tests.stack.run_documents import PLAN, PREDICTION, PREFIX, PRICE, attempt, offer, whole_run
 
@@ -60,6 +60,9 @@ def test_a_whole_run(any_store):
     assert found.plan.naive is None
     assert [c.recipe for c in found.candidates if c.chosen] == ["static-int8"]
     assert found.storage.deleted_bytes == 20
+    assert (found.diagnosis.verdict, found.diagnosis.fix) == ("data-bound", "more workers")
+    shown = dict(lines(found))
+    assert shown["  verdict"] == "data-bound: 40 % of the time the loop waits for data; try: more workers"
     assert LastRun.model_validate_json(found.model_dump_json()) == found
 
 
@@ -67,7 +70,16 @@ def test_a_run_that_reached_nothing_has_nulls_and_not_zeros(store):
     found = summary.summarise(outcome(state="failed", failures=("task prepare failed: x",)), gather(store, PREFIX))
     assert not found.success
     assert found.problems == ("task prepare failed: x", "the run ended as failed")
-    for name in ("plan", "interruptions", "steps_lost", "accuracy", "size_ratio", "endpoint_agrees", "registered"):
+    for name in (
+        "plan",
+        "interruptions",
+        "steps_lost",
+        "accuracy",
+        "size_ratio",
+        "endpoint_agrees",
+        "registered",
+        "diagnosis",
+    ):
         assert getattr(found, name) is None
     assert found.cost.usd is None
     assert "not recorded" in found.cost.method

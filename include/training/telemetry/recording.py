@@ -149,6 +149,7 @@ def recording(
     dcgm_url: str,
     profile_steps: int = 0,
     loader_queue: Callable[[], float | None] | None = None,
+    every_s: float = 1.0,
 ) -> Iterator[Recorder]:
     """Record the telemetry of a worker while the block runs; ``telemetry.json`` is complete after it.
 
@@ -161,6 +162,7 @@ def recording(
         dcgm_url: Where a DCGM exporter may answer.
         profile_steps: Steps to profile from the start on, 0 for none.
         loader_queue: Depth of the loader's queue, where the source has one.
+        every_s: Seconds between two measurements.
     """
     uuid = device_uuid(device)
     readers: list[Reader] = [HostReader()]
@@ -170,7 +172,14 @@ def recording(
         readers.append(QueueReader(loader_queue))
     profiler = StepProfiler(folder=folder, steps=profile_steps) if rank == 0 else None
     recorder = Recorder(
-        timer=timer, folder=folder, device=device, readers=readers, profiler=profiler, rank=rank, world=world
+        timer=timer,
+        folder=folder,
+        device=device,
+        readers=readers,
+        profiler=profiler,
+        rank=rank,
+        world=world,
+        every_s=every_s,
     )
     recorder.start()
     try:

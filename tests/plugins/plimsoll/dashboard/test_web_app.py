@@ -55,6 +55,7 @@ def test_the_guard_is_what_keeps_strangers_out(place: Installation, monkeypatch:
 def test_a_run_without_anything_is_shown_as_such(client: TestClient) -> None:
     shown = client.get("/api/run", params=RUN).json()
     assert shown["plan"] is None
+    assert shown["training"] is None
     assert shown["totals"]["usd"] is None
     assert shown["leases"] == []
 
@@ -71,6 +72,22 @@ def test_a_run_shows_its_plan_leases_and_attempts(
     assert [attempt["job"] for attempt in shown["attempts"]] == ["train"]
     [listed] = client.get("/api/runs").json()
     assert (listed["run_id"], listed["open_leases"]) == (RUN_ID, 1)
+
+
+def test_a_run_shows_the_verdict_over_the_newest_attempt_that_left_telemetry(
+    client: TestClient, place: Installation
+) -> None:
+    intent = place.ledger.intent(group_id="train-1", dag_id=DAG_ID, run_id=RUN_ID)
+    for number, verdict in ((1, "data-bound"), (2, None)):
+        run = {"dag_id": DAG_ID, "run_id": RUN_ID, "job": "train"}
+        assert place.ledger.begin_attempt(group_id="train-1", lease_id=intent.lease_id, **run) == number
+        place.ledger.end_attempt(**run, attempt=number, reason="preempted")
+        if verdict:
+            telemetry = {"ranks": [{"steps": {"step_p50_s": 0.25}}], "diagnosis": {"verdict": verdict}, "traces": []}
+            prefix = run_prefix(workload=DAG_ID, run_id=RUN_ID)
+            place.store.put_json(f"{prefix}/jobs/train-{number}/telemetry.json", telemetry)
+    shown = client.get("/api/run", params=RUN).json()["training"]
+    assert (shown["attempt"], shown["diagnosis"]["verdict"], shown["step_p50_s"]) == (1, "data-bound", 0.25)
 
 
 def test_pictures_are_served_in_a_sandbox(client: TestClient, place: Installation) -> None:
