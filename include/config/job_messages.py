@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from include.config.schedule import Edge
 from include.config.workload import Workload
 from include.core.contracts.dataset import DatasetRef
 from include.core.contracts.demand import Demand
+from include.core.contracts.diagnosis import Diagnosis
 from include.core.contracts.plan import Layout
 from include.core.contracts.recipe import Candidate, Recipe
 from include.core.contracts.scorecard import Scorecard, Verdict
@@ -18,6 +19,30 @@ JobKind = Literal[
     "prepare", "validate", "profile", "train", "compress", "evaluate", "select", "register", "loadtest", "deploy",
     "account",
 ]  # fmt: skip
+
+
+class Rendezvous(Edge):
+    """Where the nodes of one training meet, and how many of them there may be.
+
+    Attributes:
+        endpoint: ``host:port`` of the node that serves the rendezvous.
+        id: Name of the training; nodes with the same one belong together.
+        min_nodes: Nodes without which nothing begins.
+        max_nodes: Nodes that may take part.
+        host: Whether this node serves the rendezvous.
+    """
+
+    endpoint: str = Field(pattern=r"^[A-Za-z0-9.-]{1,253}:[0-9]{1,5}$")
+    id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$")
+    min_nodes: int = Field(ge=1, le=1000)
+    max_nodes: int = Field(ge=1, le=1000)
+    host: bool
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Rendezvous:
+        if self.max_nodes < self.min_nodes:
+            raise ValueError("max_nodes is at least min_nodes")
+        return self
 
 
 class JobRequest(Edge):
@@ -32,6 +57,11 @@ class JobRequest(Edge):
         attempt: Attempt number, from 1, unique for (group, job).
         code_version: Version of the code that asked.
         inputs: Small results of earlier tasks, by name; each kind lists what it needs.
+        fallback_layouts: For ``train``: layouts to try once the first one runs out of memory.
+        predicted_peak_bytes: For ``train``: device memory that the plan expects.
+        interruptions_per_h: For ``train``: from which the checkpoint interval follows once the time of a save is
+            measured; None keeps ``checkpoint_every_steps``.
+        rendezvous: For ``train``: where the nodes of an elastic training meet.
     """
 
     version: Literal[1] = 1
@@ -45,6 +75,10 @@ class JobRequest(Edge):
     dataset: DatasetRef | None = None
     demand: Demand | None = None
     layout: Layout | None = None
+    fallback_layouts: tuple[Layout, ...] = ()
+    predicted_peak_bytes: int | None = None
+    interruptions_per_h: float | None = Field(default=None, ge=0)
+    rendezvous: Rendezvous | None = None
     checkpoint_every_steps: int | None = None
     checkpoint_uri: str | None = None
     recipe: Recipe | None = None
@@ -103,6 +137,7 @@ class TrainResult(Edge):
         samples_per_s: Throughput of this attempt, measured; None when it executed no step.
         checkpoint_save_s: Median seconds of one committed checkpoint, measured.
         useful_s: Seconds of this attempt spent in steps.
+        diagnosis: What kept this attempt from being faster or cheaper, None where no telemetry was left.
     """
 
     checkpoint_uri: str
@@ -115,6 +150,7 @@ class TrainResult(Edge):
     samples_per_s: float | None
     checkpoint_save_s: float | None
     useful_s: float
+    diagnosis: Diagnosis | None = None
 
 
 class CompressResult(Edge):

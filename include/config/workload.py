@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from include.config.data_section import DataSection
 from include.config.recipes import CompressionSection
 from include.config.schedule import Edge, NoSchedule, Schedule
+from include.config.training_section import TrainingSection
 from include.core.contracts.plan import Criticality, Objective
 
 # Import paths in workload files may only point here: a factory is code that a job runs.
@@ -49,20 +50,6 @@ class ModelSection(Edge):
                 f"'<module>:<function>' in {', '.join(ALLOWED_FACTORY_PACKAGES)}"
             )
         return value
-
-
-class TrainingSection(Edge):
-    """How the model is trained."""
-
-    epochs: int = Field(default=20, ge=1, le=100_000)
-    batch_size: int = Field(default=64, ge=1, le=65_536)
-    optimizer: Literal["adamw", "sgd"] = "adamw"
-    lr: float = Field(default=0.003, gt=0, le=10)
-    weight_decay: float = Field(default=0.01, ge=0, le=1)
-    schedule: Literal["cosine", "constant"] = "cosine"
-    precision: Literal["fp32", "bf16"] = "fp32"
-    seed: int = Field(default=7, ge=0)
-    checkpoint_every_steps: int | None = Field(default=None, ge=1, description="None: the plan decides.")
 
 
 class LimitsSection(Edge):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 from typing import NoReturn
 
-from include.config.job_messages import TrainResult
+from include.config.job_messages import JobRequest, TrainResult
 from include.core.errors import PlimsollError, PreemptedError, UserError
 from include.jobs.context import JobContext
 from include.training.launcher import launch_training
-from include.training.outcome import WorkerOrder
+from include.training.outcome import WorkerOrder, WorkerOutcome
+
+_log = logging.getLogger("plimsoll.train")
 
 
 def run(context: JobContext) -> TrainResult:
@@ -25,17 +28,41 @@ def run(context: JobContext) -> TrainResult:
         UserError: A person must change something: input, layout, diverging training, memory.
         PlimsollError: The worker failed.
     """
-    order = WorkerOrder(request=context.request, settings=context.settings, job_dir=context.job_dir)
-    outcome = launch_training(order, store=context.store)
+    outcome = _launch(context, context.request)
+    if outcome is not None and outcome.status == "out_of_memory":
+        outcome = _try_fallback(context, outcome)
     if outcome is None:
         _die_by_signal()
     if outcome.status == "preempted":
         raise PreemptedError(step=outcome.step, checkpoint=outcome.checkpoint_uri)
-    if outcome.status == "bad_input":
+    if outcome.status in ("bad_input", "out_of_memory"):
         raise UserError(outcome.message)
     if outcome.result is None:
         raise PlimsollError(outcome.message)
     return outcome.result
+
+
+def _launch(context: JobContext, request: JobRequest) -> WorkerOutcome | None:
+    order = WorkerOrder(request=request, settings=context.settings, job_dir=context.job_dir)
+    return launch_training(order, store=context.store)
+
+
+def _try_fallback(context: JobContext, outcome: WorkerOutcome) -> WorkerOutcome | None:
+    """Train once more on the next layout of the plan, from the last commit."""
+    request = context.request
+    predicted = request.predicted_peak_bytes
+    expected = "no prediction" if predicted is None else f"{predicted / 1e9:.2f} GB were predicted"
+    message = f"{outcome.message} | {expected}"
+    if not request.fallback_layouts:
+        return outcome.model_copy(update={"message": f"{message} | the plan has no other layout to try"})
+    layout = request.fallback_layouts[0]
+    _log.warning("%s; trying once more with %s", message, layout)
+    again = _launch(context, request.model_copy(update={"layout": layout}))
+    if again is not None and again.status == "out_of_memory":
+        return again.model_copy(
+            update={"message": f"{again.message} | {expected}, and so it was with {request.layout}"}
+        )
+    return again
 
 
 def _die_by_signal() -> NoReturn:

@@ -1,4 +1,4 @@
-"""From a planned layout to what one worker executes: precision and micro-batches."""
+"""From a planned layout to what one worker executes: precision, micro-batches, what is recomputed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from include.core.contracts.plan import Layout
+from include.core.contracts.plan import Layout, Recompute
 from include.core.errors import UserError
 
-PRECISIONS = ("fp32", "bf16")
+PRECISIONS = ("fp32", "bf16", "fp16")
+_NOTHING = nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,24 +21,32 @@ class Execution:
 
     Attributes:
         micro_batch: Samples per forward pass.
-        precision: ``fp32``, or ``bf16`` for autocast over fp32 weights.
+        precision: ``fp32``, or ``bf16`` or ``fp16`` for autocast over fp32 weights.
+        data_parallel: Workers among which a batch is divided.
+        recompute: What is recomputed in the backward pass.
     """
 
     micro_batch: int
     precision: str
+    data_parallel: int = 1
+    recompute: Recompute = "off"
+
+    def passes(self, rows: int) -> int:
+        """Forward passes for a global batch of so many rows: the same on every worker, since each takes part in all."""
+        return max(1, math.ceil(math.ceil(rows / self.data_parallel) / self.micro_batch))
 
     def micro_batches(self, rows: int) -> Iterator[slice]:
-        """Slices that cut a batch into forward passes; the last one may be shorter."""
+        """Slices that cut a worker's rows into forward passes; the last one may be shorter."""
         for start in range(0, rows, self.micro_batch):
             yield slice(start, min(start + self.micro_batch, rows))
 
     def autocast(self, device_type: str) -> AbstractContextManager[Any]:
-        """Context of the forward pass. bfloat16 has the range of fp32, so no loss scaling is needed."""
+        """Context of the forward pass. bfloat16 has the range of fp32, fp16 has not: its loss is scaled."""
         if self.precision == "fp32":
-            return nullcontext()
+            return _NOTHING
         import torch
 
-        return torch.autocast(device_type, dtype=torch.bfloat16)
+        return torch.autocast(device_type, dtype=torch.bfloat16 if self.precision == "bf16" else torch.float16)
 
 
 def single_worker_layout(*, batch_size: int, precision: str) -> Layout:
@@ -46,48 +55,69 @@ def single_worker_layout(*, batch_size: int, precision: str) -> Layout:
 
 
 def apply_layout(layout: Layout, *, batch_size: int) -> Execution:
-    """Check that this release can run the layout and say how.
+    """Check that the layout can be run and say how.
 
     Args:
         layout: The planned layout.
-        batch_size: Samples per optimizer step.
+        batch_size: Samples per optimizer step, over all workers.
 
     Raises:
-        UserError: The layout needs more than one worker, a memory remedy that this release lacks, an unknown
-            precision, or does not cover the batch.
+        UserError: The layout has pipeline stages, a mesh dimension below 1, an unknown precision or remedy, fp16 on
+            divided weights, or does not cover the batch.
     """
     _refuse_unsupported(layout)
-    needed = math.ceil(batch_size / layout.micro_batch) if layout.micro_batch > 0 else 0
+    needed = (
+        math.ceil(math.ceil(batch_size / layout.data_parallel) / layout.micro_batch) if layout.micro_batch > 0 else 0
+    )
     if needed < 1 or layout.accumulation != needed:
         raise UserError(
             "the layout does not cover the batch",
             where="layout.micro_batch, layout.accumulation",
-            found=f"{layout.micro_batch} x {layout.accumulation} for a batch of {batch_size}",
-            allowed="accumulation = ceil(batch_size / micro_batch)",
+            found=f"{layout.micro_batch} x {layout.accumulation} for a batch of {batch_size} on {layout.data_parallel}",
+            allowed="accumulation = ceil(ceil(batch_size / (replicate * shard)) / micro_batch)",
         )
-    return Execution(micro_batch=min(layout.micro_batch, batch_size), precision=layout.precision)
+    return Execution(
+        micro_batch=min(layout.micro_batch, batch_size),
+        precision=layout.precision,
+        data_parallel=layout.data_parallel,
+        recompute=layout.activation_checkpointing,
+    )
 
 
 def _refuse_unsupported(layout: Layout) -> None:
-    for name in ("replicate", "shard", "tensor"):
-        if getattr(layout, name) != 1:
+    _refuse_mesh(layout)
+    for name, allowed in (("precision", PRECISIONS), ("activation_checkpointing", ("off", "block", "selective"))):
+        if getattr(layout, name) not in allowed:
             raise UserError(
-                "this release trains on one worker",
+                f"unknown {name.replace('_', ' ')}",
                 where=f"layout.{name}",
                 found=str(getattr(layout, name)),
-                allowed="1",
-                todo="choose an offer with one accelerator, or a smaller micro-batch",
+                allowed=", ".join(allowed),
             )
-    for name in ("activation_checkpointing", "offload"):
-        if getattr(layout, name):
-            raise UserError(
-                f"this release has no {name.replace('_', ' ')}",
-                where=f"layout.{name}",
-                found="true",
-                allowed="false",
-                todo="use bf16 or a smaller micro-batch",
-            )
-    if layout.precision not in PRECISIONS:
+    if layout.precision == "fp16" and (layout.shard > 1 or layout.tensor > 1 or layout.offload):
         raise UserError(
-            "unknown precision", where="layout.precision", found=layout.precision, allowed=", ".join(PRECISIONS)
+            "fp16 trains on whole weights alone",
+            where="layout.precision",
+            found=f"fp16 on shard {layout.shard}, tensor {layout.tensor}, offload {layout.offload}",
+            allowed="bf16, or fp16 with shard 1, tensor 1 and no offload",
+            todo="use bf16, which needs no scaled loss",
         )
+
+
+def _refuse_mesh(layout: Layout) -> None:
+    if layout.pipeline != 1:
+        raise UserError(
+            "there is no pipeline parallelism",
+            where="layout.pipeline",
+            found=str(layout.pipeline),
+            allowed="1",
+            todo="divide the model by shard or tensor instead, or recompute activations",
+        )
+    for name in ("replicate", "shard", "tensor"):
+        if getattr(layout, name) < 1:
+            raise UserError(
+                "a mesh has at least one worker in each dimension",
+                where=f"layout.{name}",
+                found=str(getattr(layout, name)),
+                allowed="a whole number from 1",
+            )

@@ -9,7 +9,7 @@ import math
 import resource
 from dataclasses import dataclass
 
-from include.config.workload import TrainingSection
+from include.config.training_section import TrainingSection
 from include.core.contracts.dataset import DatasetManifest
 from include.core.contracts.demand import Demand, MemoryByComponent
 from include.sizing.measure import MEASURED_STEPS, WARM_STEPS, cpu_s_per_step
@@ -49,7 +49,7 @@ def data_size(manifest: DatasetManifest) -> DataSize:
 
 def total_steps(*, rows: int, training: TrainingSection) -> int:
     """Optimizer steps of the whole training; the last batch of an epoch may be short."""
-    return training.epochs * math.ceil(rows / training.batch_size)
+    return training.total_steps(math.ceil(rows / training.batch_size))
 
 
 def estimate_demand(

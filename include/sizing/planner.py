@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from include.catalog.loader import age_days
@@ -99,6 +99,8 @@ def make_plan(*, demand: Demand, offers: Iterable[Offer], workload: Workload, se
         rule=f"{_decided_by(best.offer, rule)}{_price_note(best.offer, today)}",
         alternatives=tuple(item.ranked() for item in others),
         naive=_naive(judged),
+        interruptions_per_h=assumptions.interruptions_per_h[best.offer.purchase],
+        fallback_layouts=_fallbacks(layout, workload.training.batch_size),
     )
 
 
@@ -109,6 +111,15 @@ def _layout(demand: Demand, workload: Workload) -> Layout:
         micro_batch=demand.micro_batch,
         accumulation=math.ceil(training.batch_size / demand.micro_batch),
     )
+
+
+def _fallbacks(layout: Layout, batch_size: int) -> tuple[Layout, ...]:
+    """The same step in less memory: half the micro-batch, or recomputed activations where it is 1 already."""
+    if layout.micro_batch == 1:
+        return (replace(layout, activation_checkpointing="block"),) if layout.activation_checkpointing == "off" else ()
+    half = math.ceil(layout.micro_batch / 2)
+    rows = math.ceil(batch_size / layout.data_parallel)
+    return (replace(layout, micro_batch=half, accumulation=math.ceil(rows / half)),)
 
 
 def _judge(offer: Offer, found: Forecast, *, demand: Demand, workload: Workload, rule: PurchaseRule) -> Judged:

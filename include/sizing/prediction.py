@@ -39,7 +39,7 @@ class Forecast:
 
 def peak_device_bytes(demand: Demand, offer: Offer, layout: Layout) -> int:
     """Device memory to reserve: the traced peak with its margin, on an accelerator also the driver's context."""
-    margin = MEMORY_MARGIN_RECOMPUTED if layout.activation_checkpointing else MEMORY_MARGIN
+    margin = MEMORY_MARGIN_RECOMPUTED if layout.activation_checkpointing != "off" else MEMORY_MARGIN
     return round(margin * demand.memory.total_bytes) + (GPU_CONTEXT_BYTES if offer.accelerators else 0)
 
 
@@ -49,7 +49,8 @@ def forecast(*, demand: Demand, offer: Offer, workload: Workload, layout: Layout
     Only the training is predicted; data preparation, compression and evaluation run on this machine and are not in it.
     """
     training = workload.training
-    epoch_steps = max(1, demand.steps // training.epochs)
+    # A training of so many steps names no epoch: the interval is then bounded by its length alone.
+    epoch_steps = demand.steps if training.steps else max(1, demand.steps // training.epochs)
     step = step_s(demand, offer, batch=training.batch_size, precision=layout.precision)
     every, time_s = training.checkpoint_every_steps or epoch_steps, None
     if step is not None:

@@ -14,12 +14,16 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from include.core.contracts.diagnosis import Diagnosis
 from include.core.errors import PlimsollError
 from include.core.json_file import read_json, write_json
 from include.core.process import die_with_parent
 from include.core.store import ObjectStore
-from include.training.local_files import NOTICE, ORDER, OUTCOME, STARTED, STEPS
+from include.training.local_files import NOTICE, ORDER, OUTCOME, STARTED, STEPS, STEPS_RECORD, folder_of
 from include.training.outcome import WorkerOrder, WorkerOutcome
+from include.training.progress import read_account
+from include.training.telemetry.local_files import TELEMETRY
+from include.training.telemetry_report import publish_telemetry
 
 _log = logging.getLogger("plimsoll.train")
 _PUBLISH_EVERY_S = 2.0
@@ -27,6 +31,10 @@ _PUBLISH_EVERY_S = 2.0
 _FIRST_LOOK_EVERY_S = 0.2
 # A two-minute notice, less what the wrapper needs afterwards.
 _SHUTDOWN_TIMEOUT_S = 110
+# An elastic training goes on for as long as there are workers: losing one is no error that would be counted.
+_RESTARTS_OF_ELASTIC = 10_000
+# Which outcome counts, where workers of one machine leave different ones: what a person can act on goes first.
+_FAILURES = ("bad_input", "out_of_memory", "error")
 
 
 def launch_training(order: WorkerOrder, *, store: ObjectStore) -> WorkerOutcome | None:
@@ -45,24 +53,42 @@ def launch_training(order: WorkerOrder, *, store: ObjectStore) -> WorkerOutcome 
     Raises:
         PlimsollError: torchrun could not start the worker at all.
     """
-    _clear(order.job_dir)
+    workers = workers_here(order)
+    folders = [folder_of(order.job_dir, local_rank) for local_rank in range(workers)]
+    for folder in folders:
+        _clear(folder)
     order_file = order.job_dir / ORDER
     order_file.write_text(order.model_dump_json(), encoding="utf-8")
-    account = _AccountPublisher(store=store, key=f"{order.request.base}/{STEPS}", path=order.job_dir / STEPS)
+    account = _AccountPublisher(store=store, key=f"{order.request.base}/{STEPS}", job_dir=order.job_dir)
     previous = signal.signal(signal.SIGTERM, _Notice(order.job_dir))
     process = subprocess.Popen(
-        _command(order_file),
-        env=_environment(order.settings.torch_threads),
+        _command(order_file, order),
+        env=_environment(order),
         stdin=subprocess.DEVNULL,
         start_new_session=True,  # a signal to the job's group is for the launcher to judge, not for torchrun
         preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call; the threads of obstore hold no Python lock
     )
     try:
-        return_code = _wait(process, account)
+        return_code = _wait(process, account, order)
     finally:
         account.publish(exact=True)
         signal.signal(signal.SIGTERM, previous)
-    return _read_outcome(order.job_dir, return_code=return_code)
+    folders = [folder_of(order.job_dir, local_rank) for local_rank in range(workers)]
+    diagnosis = publish_telemetry(folders, store=store, base=order.request.base)
+    return _judged(_read_outcome(order.job_dir, return_code=return_code, workers=workers), diagnosis)
+
+
+def _judged(outcome: WorkerOutcome | None, diagnosis: Diagnosis | None) -> WorkerOutcome | None:
+    """The outcome with the verdict over the attempt in its result."""
+    if outcome is None or outcome.result is None:
+        return outcome
+    return outcome.model_copy(update={"result": outcome.result.model_copy(update={"diagnosis": diagnosis})})
+
+
+def workers_here(order: WorkerOrder) -> int:
+    """Workers on this machine: those of the layout, which is made for one machine."""
+    layout = order.request.layout
+    return 1 if layout is None else max(1, layout.workers)
 
 
 class _Notice:
@@ -77,10 +103,10 @@ class _Notice:
 
 
 class _AccountPublisher:
-    """Copies ``steps.json`` to the store: while the worker runs as a lower bound, after its end for certain."""
+    """Makes ``steps.json`` of the worker's record: while it runs as a lower bound, after its end for certain."""
 
-    def __init__(self, *, store: ObjectStore, key: str, path: Path) -> None:
-        self._store, self._key, self._path = store, key, path
+    def __init__(self, *, store: ObjectStore, key: str, job_dir: Path) -> None:
+        self._store, self._key, self._job_dir = store, key, job_dir
         self._published: object = None
 
     @property
@@ -89,30 +115,46 @@ class _AccountPublisher:
         return _FIRST_LOOK_EVERY_S if self._published is None else _PUBLISH_EVERY_S
 
     def publish(self, *, exact: bool) -> None:
-        account = read_json(self._path)
+        account = read_account(self._job_dir)
         if account is None or (account, exact) == self._published:
             return
+        write_json(self._job_dir / STEPS, account)
         self._store.put_json(self._key, {**account, "exact": exact})
         self._published = (account, exact)
 
 
-def _clear(job_dir: Path) -> None:
-    for name in (OUTCOME, STARTED, STEPS):
-        (job_dir / name).unlink(missing_ok=True)
+def _clear(folder: Path) -> None:
+    for name in (OUTCOME, STARTED, STEPS, STEPS_RECORD, TELEMETRY):
+        (folder / name).unlink(missing_ok=True)
 
 
-def _command(order_file: Path) -> list[str]:
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nnodes=1", "--nproc-per-node=1", "--max-restarts=0"]
-    options = [f"--shutdown-timeout={_SHUTDOWN_TIMEOUT_S}", "-m", "include.training.worker", str(order_file)]
-    return [sys.executable, *launcher, *options]
+def _command(order_file: Path, order: WorkerOrder) -> list[str]:
+    meeting = order.request.rendezvous
+    if meeting is None:
+        how = ["--standalone", "--nnodes=1", "--max-restarts=0"]
+    else:
+        how = [
+            f"--nnodes={meeting.min_nodes}:{meeting.max_nodes}",
+            "--rdzv-backend=c10d",
+            f"--rdzv-endpoint={meeting.endpoint}",
+            f"--rdzv-id={meeting.id}",
+            f"--rdzv-conf=is_host={'true' if meeting.host else 'false'},last_call_timeout=1",
+            f"--max-restarts={_RESTARTS_OF_ELASTIC}",
+            "--monitor-interval=0.5",
+        ]
+    options = [f"--nproc-per-node={workers_here(order)}", f"--shutdown-timeout={_SHUTDOWN_TIMEOUT_S}"]
+    program = ["-m", "include.training.worker", str(order_file)]
+    return [sys.executable, "-m", "torch.distributed.run", *how, *options, *program]
 
 
-def _environment(threads: int) -> dict[str, str]:
+def _environment(order: WorkerOrder) -> dict[str, str]:
+    meeting = order.request.rendezvous
+    one_machine = meeting is None or meeting.endpoint.startswith("127.0.0.1:")
     return {
         **os.environ,
-        "OMP_NUM_THREADS": str(threads),
+        "OMP_NUM_THREADS": str(order.settings.torch_threads),
         # One machine: gloo needs no name of the host, which containers often cannot resolve.
-        "GLOO_SOCKET_IFNAME": "lo",
+        **({"GLOO_SOCKET_IFNAME": "lo"} if one_machine else {}),
         # Deterministic matrix products on CUDA need a fixed workspace.
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         # A node that joins later would be given the address of a store that nobody serves, and hang.
@@ -120,19 +162,34 @@ def _environment(threads: int) -> dict[str, str]:
     }
 
 
-def _wait(process: subprocess.Popen[bytes], account: _AccountPublisher) -> int:
+def _wait(process: subprocess.Popen[bytes], account: _AccountPublisher, order: WorkerOrder) -> int:
     while True:
         try:
             return process.wait(timeout=account.next_look_s)
         except subprocess.TimeoutExpired:
             account.publish(exact=False)
+        if order.request.rendezvous is not None and _failure(_outcomes(order.job_dir, workers_here(order))):
+            process.terminate()  # torchrun would start a worker again that can only fail again
 
 
-def _read_outcome(job_dir: Path, *, return_code: int) -> WorkerOutcome | None:
-    found = read_json(job_dir / OUTCOME)
-    if found is not None:
-        return WorkerOutcome.model_validate(found)
+def _outcomes(job_dir: Path, workers: int) -> list[WorkerOutcome | None]:
+    found = [read_json(folder_of(job_dir, local_rank) / OUTCOME) for local_rank in range(workers)]
+    return [None if outcome is None else WorkerOutcome.model_validate(outcome) for outcome in found]
+
+
+def _failure(outcomes: list[WorkerOutcome | None]) -> WorkerOutcome | None:
+    failed = [outcome for outcome in outcomes if outcome is not None and outcome.status in _FAILURES]
+    return min(failed, key=lambda outcome: _FAILURES.index(outcome.status), default=None)
+
+
+def _read_outcome(job_dir: Path, *, return_code: int, workers: int) -> WorkerOutcome | None:
+    outcomes = _outcomes(job_dir, workers)
+    failure, first = _failure(outcomes), outcomes[0]
+    if failure is not None:
+        return failure
+    if first is not None and first.status != "peer_lost" and None not in outcomes:
+        return first
     if return_code > 0 and not (job_dir / STARTED).exists():
         raise PlimsollError(f"torchrun could not start the worker (exit code {return_code}); its log has the reason")
-    _log.warning("the worker left no outcome (torchrun exit code %d): a signal ended it", return_code)
+    _log.warning("a worker left no outcome (torchrun exit code %d): a signal ended it", return_code)
     return None

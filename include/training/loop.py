@@ -1,28 +1,38 @@
-"""The training loop: step, account, notice, checkpoint, validate."""
+"""The training loop: batch, step, count, notice, checkpoint, validate.
+
+What happens at every step is kept to a few microseconds; what costs more happens at boundaries (a checkpoint, the end
+of an epoch) or a few times per second.
+"""
 
 from __future__ import annotations
 
 import logging
-import math
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import torch
 
-from include.config.workload import TrainingSection
+from include.config.training_section import TrainingSection
 from include.core.errors import UserError
+from include.parallel.gradients import clip_gradients
 from include.parallel.layout import Execution
+from include.parallel.spread import Spread
 from include.parallel.step import forward_backward
-from include.training.batches import Examples
+from include.training.ballots import Ballots, Count
+from include.training.batches import Batch, BatchSource
 from include.training.checkpoint import Checkpointer
-from include.training.data_position import DataOrder
+from include.training.interval import steps_between
+from include.training.memory import raise_if_out_of_memory
 from include.training.optimizer import learning_rate, set_learning_rate
 from include.training.progress import Progress, StepAccount
 from include.training.state import TrainState
 from include.training.stop import StopFlag
+from include.training.tasks.task import Task
+from include.training.telemetry.step_timer import StepTimer
+from include.training.validation import measure
 
 _log = logging.getLogger("plimsoll.train")
-_VALIDATION_BATCH = 1024
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,40 +42,63 @@ class Trainer:
     Attributes:
         state: Fresh or restored state.
         training: The workload's training section.
+        task: Loss and metric.
         execution: How a step runs.
-        train: Training split.
-        validation: Validation split.
-        order: Order of the training rows.
+        spread: The model as this worker runs it.
+        device: Where it runs.
+        source: Training data.
+        validation: Validation data.
         checkpoints: Where state is saved.
         every: Checkpoint interval in steps.
+        interruptions_per_h: From which the interval follows after each save; None keeps ``every``.
         stop: The notice.
         progress: What people see.
         account: Which steps were executed.
-        accuracy: Last validation accuracy of this attempt, None before the first.
+        timer: Where the time of a step goes.
+        metric: Last validation metric of this attempt, None before the first.
     """
 
     state: TrainState
     training: TrainingSection
+    task: Task
     execution: Execution
-    train: Examples
-    validation: Examples
-    order: DataOrder
+    spread: Spread
+    device: torch.device
+    source: BatchSource
+    validation: BatchSource
     checkpoints: Checkpointer
     every: int
+    interruptions_per_h: float | None = None
     stop: StopFlag
     progress: Progress
     account: StepAccount
-    accuracy: float | None = None
+    timer: StepTimer
+    metric: float | None = None
+    _ballots: Ballots = field(init=False)
+    _learned: list[torch.nn.Parameter] = field(init=False)
+    _stopping: bool = False
+    _save_at: int = 0
+    _last_loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        place = self.spread.place
+        self._ballots = Ballots(device=self.device, world=place.world, copies=place.world // place.data_parallel)
+        self._learned = [parameter for parameter in self.spread.model.parameters() if parameter.requires_grad]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps per pass over the data."""
+        return self.source.steps_per_epoch(self.training.batch_size)
 
     @property
     def total_steps(self) -> int:
         """Optimizer steps of the whole training."""
-        return self.training.epochs * self.order.steps_per_epoch
+        return self.training.total_steps(self.steps_per_epoch)
 
     @property
     def train_loss(self) -> float:
-        """Mean loss per row over the epoch that the state stands at the end of."""
-        return self.state.epoch_loss / self.order.rows
+        """Mean loss per row over the last epoch, which may not be finished."""
+        return self.state.epoch_loss / (self.state.offset % self.source.rows or self.source.rows)
 
     def run(self) -> bool:
         """Train to the end, or to the notice.
@@ -75,92 +108,168 @@ class Trainer:
 
         Raises:
             UserError: The loss is not finite, or memory does not suffice.
+            StoreError: The state cannot be committed.
         """
-        while self.state.step < self.total_steps:
-            self._step()
-            stopping = self.stop.agreed()
-            finished = self.state.step == self.total_steps
-            if stopping or finished or self.state.step % self.every == 0:
-                self.checkpoints.save(self.state.to_tensors(), step=self.state.step)
-                if stopping or finished:
-                    self.checkpoints.settle()
-                self._account()
-            if stopping and not finished:
+        state, total, rows = self.state, self.total_steps, self.source.rows
+        batches = self._open()
+        state.model.train()
+        self._save_at = (state.step // self.every + 1) * self.every
+        while state.step < total:
+            self._step(batches, total)
+            finished, epoch_ends = state.step == total, state.offset % rows == 0
+            if finished or epoch_ends or self._stopping or state.step >= self._save_at:
+                self._count_rest()
+                if epoch_ends:
+                    self._say_step()
+                if epoch_ends and not self._stopping:
+                    self._validate()
+                if finished or self._stopping or state.step >= self._save_at:
+                    self._save(measured=epoch_ends)
+            if self._stopping and not finished:
+                self._say_step()
+                self._settle()
                 return False
-            if self.order.locate(self.state.offset)[1] == 0:
-                self._validate()
-        if self.accuracy is None:
-            self._validate()
+        self._finish()
         return True
 
-    def _step(self) -> None:
-        state, began = self.state, time.monotonic()
-        epoch, row = self.order.locate(state.offset)
-        batch = self.order.batch_at(state.offset)
-        set_learning_rate(state.optimizer, learning_rate(self.training, step=state.step, total_steps=self.total_steps))
-        state.model.train()
-        loss = self._descend(batch)
-        state.epoch_loss = (state.epoch_loss if row else 0.0) + loss * len(batch)
-        state.offset += len(batch)
-        state.step += 1
-        self.account.useful_s += time.monotonic() - began
-        self.account.samples += len(batch)
-        self._account()
-        _log.info("step %d executed, epoch %d, loss %.6f", state.step, epoch + 1, loss)
-        self.progress.show(step=state.step, epoch=epoch + 1, loss=loss, samples_per_s=self.account.samples_per_s)
+    def _open(self) -> Iterator[Batch]:
+        place = self.spread.place
+        return self.source.batches(
+            offset=self.state.offset,
+            batch_size=self.training.batch_size,
+            rank=place.data_rank,
+            world=place.data_parallel,
+        )
 
-    def _descend(self, batch: torch.Tensor) -> float:
-        inputs, labels = self.train.inputs, self.train.labels
-        rows = batch.to(inputs.device)
+    def _step(self, batches: Iterator[Batch], total: int) -> None:
+        state, account, began = self.state, self.account, time.perf_counter()
+        with self.timer.waiting():
+            batch = next(batches)
+        inputs, targets = batch.inputs, batch.targets
+        if inputs.device != self.device:
+            with self.timer.copying():
+                inputs, targets = _moved(inputs, self.device), _moved(targets, self.device)
+        set_learning_rate(state.optimizer, learning_rate(self.training, step=state.step, total_steps=total))
+        with self.timer.computing():
+            self._descend(inputs, targets, batch.rows_global)
+        state.offset += batch.rows_global
+        state.step += 1
+        self.timer.end_step(samples=len(targets))
+        account.useful_s += time.perf_counter() - began
+        account.samples += batch.rows_global
+        account.record(last_executed_step=state.step, committed_step=self.checkpoints.last_step)
+        if self.progress.due():
+            self._show()
+
+    def _descend(self, inputs: torch.Tensor, targets: torch.Tensor, rows: int) -> None:
+        state, scaler = self.state, self.state.scaler
         try:
             loss = forward_backward(
-                self.state.model, inputs=inputs[rows], labels=labels[rows], execution=self.execution
-            ).item()
-            self._refuse_non_finite(loss)
-            self.state.optimizer.step()
-        except (torch.OutOfMemoryError, MemoryError) as error:
-            raise self._out_of_memory(error) from error
-        except RuntimeError as error:
-            # The CPU allocator has no exception class of its own.
-            if "can't allocate memory" not in str(error):
-                raise
-            raise self._out_of_memory(error) from error
-        self.state.optimizer.zero_grad(set_to_none=True)
-        return loss
+                self.spread.forward,
+                inputs=inputs,
+                labels=targets,
+                execution=self.execution,
+                loss_sum=self.task.loss_sum,
+                rows_global=rows,
+                syncing=self.spread.syncing,
+                scale=None if scaler is None else scaler.scale,
+            )
+            first = state.offset % self.source.rows == 0
+            count = self._ballots.cast(loss, step=state.step + 1, rows=rows, first=first, stop=self.stop.raised())
+            if count is not None:
+                self._count(count)
+            self._update()
+        except (MemoryError, RuntimeError) as error:
+            step = f"micro-batch {self.execution.micro_batch} in {self.execution.precision}"
+            raise_if_out_of_memory(error, where=f"step {state.step + 1} of {self.total_steps}", step=step)
+            raise
 
-    def _refuse_non_finite(self, loss: float) -> None:
-        if not math.isfinite(loss):
+    def _update(self) -> None:
+        optimizer, scaler = self.state.optimizer, self.state.scaler
+        if self.training.clip_grad_norm is not None:
+            if scaler is not None:
+                scaler.unscale_(optimizer)
+            clip_gradients(self._learned, self.training.clip_grad_norm)
+        if scaler is None:
+            optimizer.step()
+        else:
+            scaler.step(optimizer)
+            scaler.update()
+        optimizer.zero_grad(set_to_none=True)
+
+    def _count(self, count: Count) -> None:
+        if not count.finite:
             raise UserError(
                 "the training diverged: the loss is not finite",
-                where=f"step {self.state.step + 1} of {self.total_steps}",
-                found=f"loss {loss}, learning rate {self.state.optimizer.param_groups[0]['lr']:.3g}",
+                where=f"step {count.step} of {self.total_steps}",
+                found=f"loss {count.loss}, learning rate {self.state.optimizer.param_groups[0]['lr']:.3g}",
                 todo=f"lower training.lr (now {self.training.lr}), use fp32 precision, or look for wild values in "
                 f"the numeric columns; the last committed step is {self.checkpoints.last_step}",
             )
+        self.state.epoch_loss = (0.0 if count.first else self.state.epoch_loss) + count.loss * count.rows
+        self._last_loss = count.loss
+        self._stopping = self._stopping or count.stop
 
-    def _out_of_memory(self, error: BaseException) -> UserError:
-        return UserError(
-            "out of memory",
-            where=f"step {self.state.step + 1} of {self.total_steps}",
-            found=f"micro-batch {self.execution.micro_batch} in {self.execution.precision}: {error}",
-            todo="use a smaller micro-batch (same batch, more accumulation), bf16, or an offer with more memory",
-        )
+    def _count_rest(self) -> None:
+        with self.timer.syncing():
+            for count in self._ballots.rest():
+                self._count(count)
 
-    def _account(self) -> None:
+    def _save(self, *, measured: bool) -> None:
+        self.spread.align_buffers()
+        metric = self.metric if measured and not self._stopping else None
+        if metric is not None and not self.task.larger_is_better:
+            metric = -metric
+        with self.timer.saving():
+            self.checkpoints.save(self.state.to_tensors(), step=self.state.step, metric=metric)
+        self._save_at = self._next_save()
+
+    def _next_save(self) -> int:
+        """The step of the next save; all workers come here at the same step and leave with the same answer."""
+        step, saves, steps = self.state.step, self.checkpoints.save_seconds, self.timer.steps
+        if self.interruptions_per_h is None:
+            return (step // self.every + 1) * self.every
+        if saves and steps:
+            step_s = self.account.useful_s / steps
+            best = steps_between(saves[-1], step_s, self.interruptions_per_h)
+            self.every = self.steps_per_epoch if best is None else min(best, self.steps_per_epoch)
+        return step + self.spread.of_the_first(self.every)
+
+    def _settle(self) -> None:
+        with self.timer.saving():
+            self.checkpoints.settle()
         self.account.record(last_executed_step=self.state.step, committed_step=self.checkpoints.last_step)
 
+    def _finish(self) -> None:
+        self._settle()
+        if self.metric is None:
+            self._validate()
+        self._show()
+
+    def _show(self) -> None:
+        self.progress.show(
+            step=self.state.step,
+            epoch=max(1, -(-self.state.offset // self.source.rows)),
+            loss=self._last_loss,
+            samples_per_s=self.account.samples_per_s,
+            shares=self.timer.shares(),
+        )
+
+    def _say_step(self) -> None:
+        epoch = -(-self.state.offset // self.source.rows)
+        _log.info("step %d executed, epoch %d, loss %.6f", self.state.step, epoch, self._last_loss)
+
     def _validate(self) -> None:
-        self.accuracy = accuracy(self.state.model, self.validation)
-        self.progress.keep(validation_accuracy=round(self.accuracy, 4))
-        _log.info("step %d validation accuracy %.4f", self.state.step, self.accuracy)
+        self.spread.align_buffers()
+        with self.timer.evaluating():
+            self.metric = measure(self.spread, self.task, self.validation, device=self.device)
+        self.state.model.train()
+        self.progress.keep(**{f"validation_{self.task.metric_name}": round(self.metric, 4)})
+        _log.info("step %d validation %s %.4f", self.state.step, self.task.metric_name, self.metric)
 
 
-def accuracy(model: torch.nn.Module, examples: Examples) -> float:
-    """Share of rows whose largest logit is at their label. Draws from no random generator."""
-    model.eval()
-    hits = 0
-    with torch.no_grad():
-        for start in range(0, len(examples.labels), _VALIDATION_BATCH):
-            part = slice(start, start + _VALIDATION_BATCH)
-            hits += int((model(examples.inputs[part]).argmax(dim=1) == examples.labels[part]).sum())
-    return hits / len(examples.labels)
+def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The tensor on the device; a GPU copies from pinned memory while the host goes on."""
+    if device.type == "cuda" and not tensor.is_pinned():
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
+import fnmatch
 import inspect
+import reprlib
 from typing import Any
 
 from torch import nn
 
 from include.config.workload import ALLOWED_FACTORY_PACKAGES, ModelSection
 from include.core.errors import UserError
+from include.training.imports import load_callable
 
 
 def build_model(section: ModelSection, *, input_shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -23,7 +25,9 @@ def build_model(section: ModelSection, *, input_shape: tuple[int, ...], classes:
     Raises:
         UserError: There is no such factory, an argument is unknown or of the wrong kind, or the factory refuses it.
     """
-    factory = _factory(section.factory)
+    factory = load_callable(
+        section.factory, packages=ALLOWED_FACTORY_PACKAGES, where="model.factory", what="model factory"
+    )
     _check_arguments(section, factory)
     try:
         model = factory(input_shape, classes, **section.arguments)
@@ -44,26 +48,6 @@ def build_model(section: ModelSection, *, input_shape: tuple[int, ...], classes:
     return model
 
 
-def _factory(path: str) -> Any:  # noqa: ANN401 - whatever stands at the import path
-    module_name, _, function_name = path.partition(":")
-    allowed = any(module_name == p or module_name.startswith(f"{p}.") for p in ALLOWED_FACTORY_PACKAGES)
-    try:
-        # Checked here too: this is the line that imports.
-        factory = getattr(importlib.import_module(module_name), function_name, None) if allowed else None
-    except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
-            raise
-        factory = None
-    if not callable(factory):
-        raise UserError(
-            "no such model factory",
-            where="model.factory",
-            found=path,
-            allowed=f"'<module>:<function>' in {', '.join(ALLOWED_FACTORY_PACKAGES)}",
-        )
-    return factory
-
-
 def _check_arguments(section: ModelSection, factory: Any) -> None:  # noqa: ANN401 - a callable
     try:
         inspect.signature(factory).bind((1,), 2, **section.arguments)
@@ -79,3 +63,22 @@ def _check_arguments(section: ModelSection, factory: Any) -> None:  # noqa: ANN4
 def _describe(factory: Any) -> str:  # noqa: ANN401 - a callable
     parameters = list(inspect.signature(factory).parameters.values())[2:]
     return ", ".join(f"{p.name} (default {p.default})" for p in parameters) or "no arguments"
+
+
+def freeze(model: nn.Module, globs: tuple[str, ...]) -> None:
+    """Fix the parameters whose names match one of the globs.
+
+    Raises:
+        UserError: A glob matches nothing, or nothing is left to train.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    for glob in globs:
+        if not fnmatch.filter(names, glob):
+            raise UserError(
+                "no parameter has such a name", where="training.freeze", found=glob, allowed=reprlib.repr(names)
+            )
+    for name, parameter in model.named_parameters():
+        if any(fnmatch.fnmatchcase(name, glob) for glob in globs):
+            parameter.requires_grad_(False)  # noqa: FBT003 - torch takes it by position
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise UserError("nothing is left to train", where="training.freeze", found=", ".join(globs) or "no parameters")

@@ -22,14 +22,15 @@ class WorkerOutcome(Edge):
     """How the worker ended. A worker that leaves none was ended by a signal.
 
     Attributes:
-        status: ``done``, ``preempted`` at a committed checkpoint, ``bad_input`` (a person must act) or ``error``.
+        status: ``done``, ``preempted`` at a committed checkpoint, ``bad_input`` (a person must act),
+            ``out_of_memory`` (another layout may fit), ``peer_lost`` (another worker went away) or ``error``.
         step: Last step that is safe in the store, for ``preempted``.
         checkpoint_uri: Its checkpoint.
         result: The training's result, for ``done``.
-        message: What went wrong, for ``bad_input`` and ``error``.
+        message: What went wrong, for all but ``done`` and ``preempted``.
     """
 
-    status: Literal["done", "preempted", "bad_input", "error"]
+    status: Literal["done", "preempted", "bad_input", "out_of_memory", "peer_lost", "error"]
     step: int = 0
     checkpoint_uri: str = ""
     result: TrainResult | None = None

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import logging
+import os
 import statistics
+from contextlib import AbstractContextManager
 
 import torch
 
 from include.config.job_messages import TrainResult
-from include.core.contracts.dataset import DatasetManifest
-from include.core.errors import UserError
+from include.core.contracts.plan import Layout
 from include.core.store import ObjectStore
-from include.data.manifest import read_manifest
 from include.parallel.layout import apply_layout, single_worker_layout
+from include.parallel.mesh import resized, take_place
+from include.parallel.spread import Spread, spread_model
 from include.training.checkpoint import Checkpointer
 from include.training.commit import config_hash
-from include.training.data_position import DataOrder
-from include.training.examples import load_examples
+from include.training.local_files import folder_of
 from include.training.loop import Trainer
-from include.training.model_factory import build_model
-from include.training.optimizer import build_optimizer
+from include.training.model_factory import build_model, freeze
+from include.training.optimizer import build_optimizer, refuse_endless_warmup
 from include.training.outcome import WorkerOrder, WorkerOutcome
 from include.training.progress import Progress, StepAccount
 from include.training.state import TrainState
 from include.training.stop import StopFlag
+from include.training.tasks.data import TaskData, open_data
+from include.training.tasks.task import build_task
+from include.training.telemetry.recording import Recorder, recording
+from include.training.telemetry.step_timer import StepTimer
 from include.training.weights import export_weights
 
 _log = logging.getLogger("plimsoll.train")
@@ -42,12 +47,15 @@ def train(order: WorkerOrder, *, stop: StopFlag) -> WorkerOutcome:
     Raises:
         UserError: The request, the layout or an earlier checkpoint does not fit, or the training cannot go on.
     """
-    _make_exact(order.settings.torch_threads)
-    torch.distributed.init_process_group("gloo")
+    make_exact(order.settings.torch_threads)
+    device = _join()
     store = ObjectStore(order.settings.store)
-    trainer = _assemble(order, store=store, stop=stop)
+    trainer = _assemble(order, store=store, stop=stop, device=device)
     _resume(trainer)
-    if not trainer.run():
+    with _recording(order, trainer):
+        done = trainer.run()
+    trainer.account.close()
+    if not done:
         return WorkerOutcome(
             status="preempted", step=trainer.checkpoints.last_step, checkpoint_uri=trainer.checkpoints.last_uri
         )
@@ -59,54 +67,105 @@ def train(order: WorkerOrder, *, stop: StopFlag) -> WorkerOutcome:
     )
 
 
-def _make_exact(threads: int) -> None:
-    # More threads sum in another order; the same number on the same machine type is still exact.
+def _recording(order: WorkerOrder, trainer: Trainer) -> AbstractContextManager[Recorder]:
+    asked = order.request.inputs.get("profile_steps", 0)
+    return recording(
+        trainer.timer,
+        folder=folder_of(order.job_dir, int(os.environ.get("LOCAL_RANK", "0"))),
+        device=trainer.device,
+        rank=torch.distributed.get_rank(),
+        world=torch.distributed.get_world_size(),
+        dcgm_url=order.settings.dcgm_url,
+        profile_steps=asked if isinstance(asked, int) else 0,
+    )
+
+
+def make_exact(threads: int) -> None:
+    """Make results repeatable. More threads sum in another order; the same number on the same machine type is exact."""
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True)  # noqa: FBT003 - torch takes it by position only
+    # It would write NaN into all memory that is allocated; no operator here reads what it has not written.
+    torch.utils.deterministic.fill_uninitialized_memory = False
 
 
-def _assemble(order: WorkerOrder, *, store: ObjectStore, stop: StopFlag) -> Trainer:
+def _join() -> torch.device:
+    """Join the other workers and say where this one computes."""
+    if not torch.cuda.is_available():
+        torch.distributed.init_process_group("gloo")
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    torch.distributed.init_process_group("cpu:gloo,cuda:nccl", device_id=device)
+    return device
+
+
+def _assemble(order: WorkerOrder, *, store: ObjectStore, stop: StopFlag, device: torch.device) -> Trainer:
     request, training = order.request, order.request.workload.training
-    if request.dataset is None:
-        raise UserError("the request names no dataset", where="request.dataset", todo="run prepare first")
-    execution = apply_layout(
-        request.layout or single_worker_layout(batch_size=training.batch_size, precision=training.precision),
-        batch_size=training.batch_size,
-    )
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    manifest = read_manifest(store, request.dataset.uri)
-    state = _fresh_state(order, manifest=manifest, device=device)
-    train_rows = load_examples(store, manifest, "train", device=device)
-    data_order = DataOrder(rows=len(train_rows.labels), batch_size=training.batch_size, seed=training.seed)
+    layout = _layout(order)
+    execution = apply_layout(layout, batch_size=training.batch_size)
+    own_folder = folder_of(order.job_dir, int(os.environ.get("LOCAL_RANK", "0")))
+    data = open_data(request, store=store, settings=order.settings, device=device)
+    spread = _spread(order, layout=layout, data=data, device=device)
+    steps_per_epoch = data.train.steps_per_epoch(training.batch_size)
+    total = training.total_steps(steps_per_epoch)
+    refuse_endless_warmup(training, total_steps=total)
+    optimizer = build_optimizer(spread.model, training, foreach=False if layout.tensor > 1 else None)
+    scaler = torch.amp.GradScaler(device.type) if layout.precision == "fp16" else None
     return Trainer(
-        state=state,
+        state=TrainState(model=spread.model, optimizer=optimizer, scaler=scaler),
         training=training,
+        task=build_task(training),
         execution=execution,
-        train=train_rows,
-        validation=load_examples(store, manifest, "validation", device=device),
-        order=data_order,
+        spread=spread,
+        device=device,
+        source=data.train,
+        validation=data.validation,
         checkpoints=Checkpointer(
             store=store,
             prefix=f"{request.run_prefix}/checkpoints",
             cache=order.job_dir / "checkpoints",
             attempt=request.attempt,
             config=config_hash(request.workload),
-            fingerprint=manifest.fingerprint,
+            fingerprint=data.fingerprint,
         ),
-        every=request.checkpoint_every_steps or training.checkpoint_every_steps or data_order.steps_per_epoch,
+        every=request.checkpoint_every_steps or training.checkpoint_every_steps or steps_per_epoch,
+        interruptions_per_h=request.interruptions_per_h,
         stop=stop,
-        progress=Progress(
-            job_dir=order.job_dir, total=training.epochs * data_order.steps_per_epoch, epochs=training.epochs
-        ),
-        account=StepAccount(job_dir=order.job_dir, resumed_step=0),
+        progress=Progress(job_dir=own_folder, total=total, epochs=training.total_epochs(steps_per_epoch)),
+        account=StepAccount(job_dir=own_folder, resumed_step=0),
+        timer=StepTimer(rank=torch.distributed.get_rank(), world=spread.place.world, gradient_bytes=_bytes_of(spread)),
     )
 
 
-def _fresh_state(order: WorkerOrder, *, manifest: DatasetManifest, device: torch.device) -> TrainState:
+def _layout(order: WorkerOrder) -> Layout:
+    """The planned layout, for the workers that are there: an elastic training changes its size."""
+    training = order.request.workload.training
+    layout = order.request.layout or single_worker_layout(batch_size=training.batch_size, precision=training.precision)
+    if order.request.rendezvous is None:
+        return layout
+    return resized(layout, world=torch.distributed.get_world_size(), batch_size=training.batch_size)
+
+
+def _spread(order: WorkerOrder, *, layout: Layout, data: TaskData, device: torch.device) -> Spread:
     workload = order.request.workload
+    place = take_place(layout, device_type=device.type, world=torch.distributed.get_world_size())
     torch.manual_seed(workload.training.seed)
-    model = build_model(workload.model, input_shape=manifest.input_shape, classes=len(manifest.classes)).to(device)
-    return TrainState(model=model, optimizer=build_optimizer(model, workload.training))
+    model = build_model(workload.model, input_shape=data.input_shape, classes=data.classes)
+    freeze(model, workload.training.freeze)
+    if place.data_rank:
+        # Workers with different rows drop different units; the first goes on as a single one would.
+        torch.manual_seed(workload.training.seed + place.data_rank)
+    return spread_model(
+        model.to(device),
+        layout,
+        place,
+        reduce_precision=workload.training.reduce_precision,
+        compiled=workload.training.compile,
+    )
+
+
+def _bytes_of(spread: Spread) -> int:
+    return sum(p.numel() * p.element_size() for p in spread.model.parameters() if p.requires_grad)
 
 
 def _resume(trainer: Trainer) -> None:
@@ -131,7 +190,7 @@ def _resume(trainer: Trainer) -> None:
 def _result(trainer: Trainer, *, store: ObjectStore, run_prefix: str) -> TrainResult:
     uri, digest = export_weights(trainer.state.model, store=store, run_prefix=run_prefix)
     saves = trainer.checkpoints.save_seconds
-    assert trainer.accuracy is not None
+    assert trainer.metric is not None
     return TrainResult(
         checkpoint_uri=trainer.checkpoints.last_uri,
         weights_uri=uri,
@@ -139,7 +198,7 @@ def _result(trainer: Trainer, *, store: ObjectStore, run_prefix: str) -> TrainRe
         steps=trainer.total_steps,
         resumed_step=trainer.account.resumed_step,
         skipped=tuple(trainer.checkpoints.skipped),
-        metrics={"train_loss": trainer.train_loss, "validation_accuracy": trainer.accuracy},
+        metrics={"train_loss": trainer.train_loss, f"validation_{trainer.task.metric_name}": trainer.metric},
         samples_per_s=trainer.account.samples_per_s,
         checkpoint_save_s=statistics.median(saves) if saves else None,
         useful_s=trainer.account.useful_s,

@@ -10,25 +10,39 @@ import torch
 from include.core.store import ObjectStore
 
 
+def whole_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """All parameters and buffers on the host. Where they are divided among workers, all workers have to call this."""
+    return {
+        # Only a DTensor has the method; its class is not imported for the sake of those who have none.
+        name: (value.full_tensor() if hasattr(value, "full_tensor") else value).detach().cpu().contiguous()
+        for name, value in model.state_dict().items()
+    }
+
+
 def weights_digest(model: torch.nn.Module) -> str:
     """SHA-256 over name, type, shape and bytes of all parameters and buffers, in the order of their names."""
+    return _digest(whole_weights(model))
+
+
+def _digest(tensors: dict[str, torch.Tensor]) -> str:
     total = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
+    for name, value in sorted(tensors.items()):
         total.update(f"{name}|{value.dtype}|{tuple(value.shape)}|".encode())
-        total.update(value.detach().cpu().contiguous().numpy().tobytes())
+        total.update(value.numpy().tobytes())
     return total.hexdigest()
 
 
 def export_weights(model: torch.nn.Module, *, store: ObjectStore, run_prefix: str) -> tuple[str, str]:
-    """Write the weights to ``<run prefix>/weights/<digest>.safetensors``.
+    """Write the weights to ``<run prefix>/weights/<digest>.safetensors``; every worker calls it.
 
     Returns:
         URI and digest. Equal weights are written once.
     """
-    found = weights_digest(model)
+    tensors = whole_weights(model)
+    found = _digest(tensors)
     key = f"{run_prefix}/weights/{found}.safetensors"
-    tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    store.create(key, safetensors.torch.save(tensors))
+    if not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0:
+        store.create(key, safetensors.torch.save(tensors))
     return store.uri(key), found
 
 

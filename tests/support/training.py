@@ -22,6 +22,7 @@ from include.core.contracts.dataset import SPLITS, DatasetManifest, DatasetRef, 
 from include.core.json_codec import to_json
 from include.core.store import ObjectStore
 from include.data.manifest import manifest_key
+from include.training.progress import read_account
 from tests.support.jobs import build_request, job_environment, workload
 
 FEATURES = 16
@@ -108,8 +109,7 @@ class RunningJob:
         raise AssertionError(f"step {step} was not reached\n{self.log()}")
 
     def account(self) -> dict[str, Any]:
-        path = self.job_dir / "steps.json"
-        return json.loads(path.read_text()) if path.exists() else {"last_executed_step": 0}
+        return read_account(self.job_dir) or {"last_executed_step": 0}
 
     def worker_pid(self) -> int:
         return int(json.loads((self.job_dir / "worker_started.json").read_text())["pid"])

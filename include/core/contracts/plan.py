@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from include.core.contracts.offer import Offer
+
+Recompute = Literal["off", "block", "selective"]
 
 
 class Criticality(StrEnum):
@@ -26,27 +29,40 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How the model is spread over workers. This release trains on one worker.
+    """How the model is spread over workers: replicate x shard x tensor of them.
 
     Attributes:
         replicate: Data-parallel replicas.
-        shard: Shards of parameters and optimizer state.
+        shard: Shards of parameters, gradients and optimizer state.
         tensor: Tensor-parallel ranks.
-        precision: ``fp32`` or ``bf16``.
+        pipeline: Pipeline stages; more than 1 is refused.
+        precision: ``fp32``, ``bf16`` or ``fp16``.
         micro_batch: Samples per forward pass and worker.
         accumulation: Forward passes per optimizer step.
-        activation_checkpointing: Whether activations are recomputed in the backward pass.
-        offload: Whether optimizer state lives in host memory.
+        activation_checkpointing: What is recomputed in the backward pass: nothing, whole blocks, or in each block all
+            but the matrix products.
+        offload: Whether parameters and optimizer state live in host memory.
     """
 
     replicate: int = 1
     shard: int = 1
     tensor: int = 1
+    pipeline: int = 1
     precision: str = "fp32"
     micro_batch: int = 1
     accumulation: int = 1
-    activation_checkpointing: bool = False
+    activation_checkpointing: Recompute = "off"
     offload: bool = False
+
+    @property
+    def data_parallel(self) -> int:
+        """Workers among which a batch is divided."""
+        return self.replicate * self.shard
+
+    @property
+    def workers(self) -> int:
+        """All workers."""
+        return self.replicate * self.shard * self.tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +108,8 @@ class Plan:
         rule: Which rule decided spot or on-demand, in one sentence.
         alternatives: All other offers, best first, then the rejected ones with their reasons.
         naive: The choice without sizing: the largest accelerator type on demand; None without a priced one.
+        interruptions_per_h: Assumed for the chosen offer; None where nobody said.
+        fallback_layouts: What to try, in this order, when the layout runs out of memory all the same.
     """
 
     offer: Offer
@@ -102,3 +120,5 @@ class Plan:
     rule: str
     alternatives: tuple[RankedOffer, ...]
     naive: RankedOffer | None
+    interruptions_per_h: float | None = None
+    fallback_layouts: tuple[Layout, ...] = ()

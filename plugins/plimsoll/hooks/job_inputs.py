@@ -59,6 +59,9 @@ def _train(sources: Sources) -> dict[str, Any]:
         "fallback_layouts": to_json(plan.fallback_layouts),
         "predicted_peak_bytes": plan.prediction.peak_device_bytes,
         "checkpoint_every_steps": wanted or plan.checkpoint_every_steps,
+        # What a person has asked for stays as it is.
+        "interruptions_per_h": None if wanted else plan.interruptions_per_h,
+        "inputs": {"profile_steps": sources.run.options.profile_steps},
     }
 
 

@@ -66,7 +66,7 @@ def test_memory_has_its_margin_and_a_gpu_its_context():
     total = demand().memory.total_bytes
     assert predict(this_machine()).prediction.peak_device_bytes == round(1.10 * total)
     assert predict(offer()).prediction.peak_device_bytes == round(1.10 * total) + 10**9
-    recomputed = Layout(micro_batch=64, activation_checkpointing=True)
+    recomputed = Layout(micro_batch=64, activation_checkpointing="block")
     assert predict(this_machine(), layout=recomputed).prediction.peak_device_bytes == round(1.20 * total)
 
 

@@ -36,7 +36,7 @@ def launch(order: WorkerOrder, file_store: ObjectStore, monkeypatch: pytest.Monk
 
     def run(program: str) -> WorkerOutcome | None:
         code = f"import json, os, signal, sys, time\nos.chdir({str(order.job_dir)!r})\n{program}"
-        monkeypatch.setattr(launcher, "_command", lambda _order_file: [sys.executable, "-c", code])
+        monkeypatch.setattr(launcher, "_command", lambda *_: [sys.executable, "-c", code])
         return launcher.launch_training(order, store=file_store)
 
     return run

@@ -1,0 +1,36 @@
+"""From an import path in a workload file to a function, inside the allowed packages alone."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from include.core.errors import UserError
+
+
+def load_callable(path: str, *, packages: tuple[str, ...], where: str, what: str = "function") -> Any:  # noqa: ANN401 - whatever stands at the import path
+    """The function at ``<module>:<name>``.
+
+    Args:
+        path: The import path.
+        packages: Where it may point.
+        where: Key of the workload file, for the message.
+        what: What it is, for the message.
+
+    Raises:
+        UserError: The path points elsewhere, or there is nothing to call.
+    """
+    module_name, _, function_name = path.partition(":")
+    allowed = any(module_name == package or module_name.startswith(f"{package}.") for package in packages)
+    try:
+        # Checked here too: this is the line that imports.
+        found = getattr(importlib.import_module(module_name), function_name, None) if allowed else None
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise
+        found = None
+    if not callable(found):
+        raise UserError(
+            f"no such {what}", where=where, found=path, allowed=f"'<module>:<function>' in {', '.join(packages)}"
+        )
+    return found
