@@ -15,6 +15,8 @@ DEFAULT_STEPS = 3
 # A trace grows by megabytes per step.
 MOST_STEPS = 20
 _SHOWN_OPERATORS = 12
+# How the profiler names what it sees between two of its steps.
+_STEP = "ProfilerStep"
 
 
 class StepProfiler:
@@ -87,7 +89,13 @@ class StepProfiler:
 
 
 def summary(profile: Any) -> dict[str, Any]:  # noqa: ANN401 - torch's profiler
-    """The operators that took most of the recorded time by themselves, in microseconds."""
+    """The operators that took most of the recorded time by themselves, in microseconds.
+
+    ``step_us`` is the wall time of the recorded steps, ``outside_us`` what of it the loop's thread spent outside of any
+    operator: waiting for data, decoding it, and Python itself.
+    """
+    averages = profile.key_averages()
+    steps = [event for event in averages if event.key.startswith(_STEP)]
     found = [
         {
             "operator": event.key,
@@ -95,7 +103,13 @@ def summary(profile: Any) -> dict[str, Any]:  # noqa: ANN401 - torch's profiler
             "self_cpu_us": round(float(event.self_cpu_time_total), 1),
             "self_device_us": round(float(getattr(event, "self_device_time_total", 0.0)), 1),
         }
-        for event in profile.key_averages()
+        for event in averages
+        if not event.key.startswith(_STEP)
     ]
     found.sort(key=lambda item: -(item["self_cpu_us"] + item["self_device_us"]))
-    return {"operators": found[:_SHOWN_OPERATORS], "self_cpu_us": round(sum(item["self_cpu_us"] for item in found), 1)}
+    return {
+        "operators": found[:_SHOWN_OPERATORS],
+        "self_cpu_us": round(sum(item["self_cpu_us"] for item in found), 1),
+        "step_us": round(sum(float(event.cpu_time_total) for event in steps), 1),
+        "outside_us": round(sum(float(event.self_cpu_time_total) for event in steps), 1),
+    }

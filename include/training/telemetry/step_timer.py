@@ -10,13 +10,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Self
+from typing import Self, TypeVar
 
 from include.training.telemetry.step_facts import PARTS, PartFacts, StepFacts, StepWindow, quantile
 
 _FIRST_WINDOW_S = 0.5
 _MOST_WINDOWS = 240
 _MOST_SAMPLES = 2048
+T = TypeVar("T")
 
 
 class Section:
@@ -105,6 +106,16 @@ class StepTimer:
     def forwarding(self) -> Section:
         """The part of ``computing`` before any gradient is exchanged, by which ranks can be compared; optional."""
         return self._sections["forward"]
+
+    def timing_forward(self, forward: Callable[..., T]) -> Callable[..., T]:
+        """The same function with its time in ``forwarding``."""
+        section = self._sections["forward"]
+
+        def timed(*inputs: object) -> T:
+            with section:
+                return forward(*inputs)
+
+        return timed
 
     def syncing(self) -> Section:
         """Other ranks are waited for, outside of ``computing``."""

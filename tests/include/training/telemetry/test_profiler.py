@@ -37,6 +37,7 @@ def test_ordered_steps_are_in_the_trace_and_their_operators_in_the_summary(tmp_p
     mm = next(item for item in summary["operators"] if item["operator"] == "aten::mm")
     assert mm["calls"] == 2
     assert 0 < mm["self_cpu_us"] <= summary["self_cpu_us"]
+    assert 0 < summary["outside_us"] < summary["step_us"]
 
 
 def test_nothing_is_recorded_without_an_order(tmp_path: Path) -> None:

@@ -161,6 +161,18 @@ def test_follower_is_told_of_each_step(clock: Hands) -> None:
     assert told == [1, 2]
 
 
+def test_forward_is_a_part_of_compute(clock: Hands) -> None:
+    timer = StepTimer(clock=clock)
+    forward = timer.timing_forward(lambda seconds: clock.turn(seconds) or "logits")
+    with timer.computing():
+        assert forward(0.1) == "logits"
+        clock.turn(0.2)
+    timer.end_step(samples=1)
+    facts = timer.facts()
+    assert facts.share("forward") == pytest.approx(1 / 3)
+    assert facts.share("compute") == pytest.approx(1.0)
+
+
 def test_section_survives_an_exception(clock: Hands) -> None:
     timer = StepTimer(clock=clock)
 
