@@ -31,7 +31,7 @@ class PackageSource(Edge):
 
 
 class UriSource(Edge):
-    """A CSV, Parquet, ORC or Feather file, or a folder with one sub-folder of images per class."""
+    """A CSV, JSONL, Parquet, ORC or Feather file, a folder of images per class, or WebDataset archives."""
 
     kind: Literal["uri"]
     uri: str = Field(description="Path under a data root, or an object-store URI (s3://, gs://, az://, file://).")

@@ -1,4 +1,4 @@
-"""A folder with one sub-folder of images per class to an Arrow table with a ``pixels`` column."""
+"""Pictures in class folders or in WebDataset archives to an Arrow table with a ``pixels`` column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pyarrow as pa
 from PIL import Image
 
 from include.core.errors import DataError
-from include.data.location import IMAGE_SUFFIXES, RawFile, shown
+from include.data.location import ARCHIVE_SUFFIX, IMAGE_SUFFIXES, RawFile, shown
+from include.data.stream.samples import samples_of
 
 PIXELS = "pixels"
 # Stands for the pixels where lists cannot: in the rows that expectations see.
@@ -146,6 +147,45 @@ def read_images(
             found=shown([f.name for f in files]) or "an empty folder",
             allowed=f"one sub-folder per class with files ending in {', '.join(IMAGE_SUFFIXES)}",
         )
+    labels = [member.name.split("/")[0] for member in members]
+    return *_table(members, labels, label=label, side=side), others
+
+
+def read_archives(
+    files: tuple[RawFile, ...], *, label: str, side: int | None
+) -> tuple[pa.Table, list[str], tuple[int, int, int], int]:
+    """Decode the samples of WebDataset archives.
+
+    Args:
+        files: The archives, and what else lies beside them.
+        label: Name of the label column; its values are the texts of the ``.cls`` members.
+        side: Scale every image to this many pixels in height and width; None takes them as they are.
+
+    Returns:
+        As `read_images`; a row is called by its archive and member.
+
+    Raises:
+        DataError: An archive is damaged or hostile, there are no samples, or images that cannot be used.
+    """
+    members, labels = [], []
+    archives = [file for file in files if file.name.lower().endswith(ARCHIVE_SUFFIX)]
+    for archive in archives:
+        for sample in samples_of(archive.data, where=archive.name):
+            name, start, size = sample.image
+            members.append(RawFile(name=f"{archive.name}/{name}", data=archive.data[start : start + size]))
+            labels.append(sample.label)
+    if not members:
+        raise DataError(
+            "no samples in the archives",
+            where="data.source.uri",
+            found=shown([archive.name for archive in archives]),
+            allowed=f"pictures ({', '.join(IMAGE_SUFFIXES)}), each with a file of the same name that ends in .cls",
+        )
+    return *_table(members, labels, label=label, side=side), len(files) - len(archives)
+
+
+def _table(
+    members: list[RawFile], labels: list[str], *, label: str, side: int | None
+) -> tuple[pa.Table, list[str], tuple[int, int, int]]:
     pixels, shape = _decode(members, side=side)
-    labels = pa.array([member.name.split("/")[0] for member in members])
-    return pa.table({PIXELS: pixels, label: labels}), [member.name for member in members], shape, others
+    return pa.table({PIXELS: pixels, label: pa.array(labels)}), [member.name for member in members], shape

@@ -18,9 +18,10 @@ from include.core.store import ObjectStore
 
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 TABLE_FORMATS = {
-    ".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet", ".orc": "orc",
-    ".feather": "feather", ".arrow": "feather",
+    ".csv": "csv", ".csv.gz": "csv", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".ndjson": "jsonl",
+    ".parquet": "parquet", ".pq": "parquet", ".orc": "orc", ".feather": "feather", ".arrow": "feather",
 }  # fmt: skip
+ARCHIVE_SUFFIX = ".tar"
 _SHOWN_NAMES = 5
 # Anything else (no network, throttling) may pass: the job fails without blaming the workload, and may be tried again.
 _REFUSALS = (FileNotFoundError, PermissionError, PermissionDeniedError, UnauthenticatedError)
@@ -40,7 +41,7 @@ class RawFile:
 
 
 def table_format(name: str) -> str | None:
-    """``csv``, ``parquet``, ``orc`` or ``feather`` by the end of a file name; None for anything else."""
+    """``csv``, ``jsonl``, ``parquet``, ``orc`` or ``feather`` by the end of a file name; None for anything else."""
     lower = name.lower()
     return next((kind for suffix, kind in TABLE_FORMATS.items() if lower.endswith(suffix)), None)
 
@@ -106,7 +107,7 @@ def _remote_files(uri: str) -> Iterator[RawFile]:
     bucket, _, key = rest.partition("/")
     store = ObjectStore(f"{scheme}://{bucket}")
     key = key.rstrip("/")
-    if table_format(key) is not None:
+    if table_format(key) is not None or key.lower().endswith(ARCHIVE_SUFFIX):
         data = store.get(key)
         if data is not None:
             yield RawFile(name=key.rpartition("/")[2], data=data)
@@ -147,7 +148,8 @@ def uri_files(uri: str, *, roots: tuple[Path, ...]) -> tuple[RawFile, ...]:
             "there is no such object or folder",
             where="data.source.uri",
             found=uri,
-            allowed=f"an object ending in {', '.join(TABLE_FORMATS)}, or a folder of class folders with images",
+            allowed=f"an object ending in {', '.join(TABLE_FORMATS)} or {ARCHIVE_SUFFIX}, "
+            f"a folder of class folders with images, or a folder of WebDataset archives",
         )
     return files
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from include.config.data_section import DataSection, DigitsSource, PackageSource
 from include.core.errors import DataError
-from include.data.images import PIXEL_COUNT, PIXELS, read_images
-from include.data.location import RawFile, package_file, table_format, uri_files
+from include.data.images import PIXEL_COUNT, PIXELS, image_members, read_archives, read_images
+from include.data.location import ARCHIVE_SUFFIX, RawFile, package_file, table_format, uri_files
 from include.data.tables import read_table
 
 DIGITS_LABEL = "digit"
@@ -65,20 +65,27 @@ def _open_table(file: RawFile, *, label: str) -> OpenedSource:
 
 
 def _open_images(files: tuple[RawFile, ...], *, label: str, side: int | None) -> OpenedSource:
+    archives = _are_archives(files)
+
     def read() -> RawTable:
-        table, names, shape, others = read_images(files, label=label, side=side)
-        return RawTable(
-            table=table, row_ids=names, pixel_shape=shape, skipped={"not an image": others} if others else {}
-        )
+        read_files = read_archives if archives else read_images
+        table, names, shape, others = read_files(files, label=label, side=side)
+        what = "not an archive" if archives else "not an image"
+        return RawTable(table=table, row_ids=names, pixel_shape=shape, skipped={what: others} if others else {})
 
     if label in {PIXELS, PIXEL_COUNT}:
         raise DataError(
-            "the label column of an image folder needs another name",
+            "the label column of images needs another name",
             where="data.label",
             found=label,
             allowed=f"any name but {PIXELS!r} and {PIXEL_COUNT!r}",
         )
-    return OpenedSource(digest=_digest_of(files, how=f"images {side}"), read=read)
+    return OpenedSource(digest=_digest_of(files, how=f"{'archives' if archives else 'images'} {side}"), read=read)
+
+
+def _are_archives(files: tuple[RawFile, ...]) -> bool:
+    """Whether this is a WebDataset set: archives, and no pictures in class folders."""
+    return any(file.name.lower().endswith(ARCHIVE_SUFFIX) for file in files) and not image_members(files)[0]
 
 
 def _open_digits() -> OpenedSource:
@@ -107,7 +114,7 @@ def open_source(data: DataSection, *, roots: tuple[Path, ...]) -> OpenedSource:
     if isinstance(source, PackageSource):
         return _open_table(package_file(package=source.package, path=source.path), label=data.label)
     files = uri_files(source.uri, roots=roots)
-    if len(files) == 1 and "/" not in files[0].name:
+    if len(files) == 1 and "/" not in files[0].name and not _are_archives(files):
         return _open_table(files[0], label=data.label)
     return _open_images(files, label=data.label, side=source.image_size)
 

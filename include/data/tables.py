@@ -1,8 +1,10 @@
-"""Bytes of a CSV, Parquet, ORC or Feather file to an Arrow table."""
+"""Bytes of a CSV, JSONL, Parquet, ORC or Feather file to an Arrow table."""
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import zlib
 from collections.abc import Callable
 
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.feather
+import pyarrow.json
 import pyarrow.orc
 import pyarrow.parquet
 
@@ -18,6 +21,7 @@ from include.data.location import TABLE_FORMATS, RawFile, table_format
 
 # Types are inferred over one block: with the whole file in it, a late text value cannot contradict an early number.
 _LARGEST_BLOCK = 2**30
+_LARGEST_UNPACKED = 4 * 2**30
 _DELIMITERS = (",", ";", "\t", "|")
 
 
@@ -26,13 +30,28 @@ def _delimiter(data: bytes) -> str:
     return max(_DELIMITERS, key=header.count)
 
 
-def _check_utf8(data: bytes, name: str) -> None:
+def _unpacked(file: RawFile) -> bytes:
+    """Content of a file that may be packed with gzip; a small file that unpacks without end is an error."""
+    if not file.name.lower().endswith(".gz"):
+        return file.data
+    data = gzip.GzipFile(fileobj=io.BytesIO(file.data)).read(_LARGEST_UNPACKED + 1)
+    if len(data) > _LARGEST_UNPACKED:
+        raise DataError(
+            "the file is too large when it is unpacked",
+            where="data.source",
+            found=f"{file.name}: {len(file.data)} bytes unpack to more than {_LARGEST_UNPACKED}",
+            todo="split it, or store it as Parquet",
+        )
+    return data
+
+
+def _check_utf8(data: bytes, name: str, kind: str) -> None:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
-            "the CSV is not UTF-8",
+            f"the {kind} is not UTF-8",
             where="data.source",
             found=f"{name}: byte 0x{data[error.start]:02x} at position {error.start} (line {line})",
             allowed="UTF-8",
@@ -58,10 +77,10 @@ def _read_csv(file: RawFile, label: str) -> pa.Table:
 
     Measured values as a label keep their type, by which they are refused.
     """
-    data = gzip.decompress(file.data) if file.name.lower().endswith(".gz") else file.data
+    data = _unpacked(file)
     if not data.strip():
         raise DataError("the file is empty", where="data.source", found=f"{file.name}: no header line", allowed="a CSV")
-    _check_utf8(data, file.name)
+    _check_utf8(data, file.name, "CSV")
     table = _parsed_csv(data, pa.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False))
     if table.column_names.count(label) != 1 or _measures(table[label]):
         return table
@@ -72,8 +91,21 @@ def _read_csv(file: RawFile, label: str) -> pa.Table:
     return table.set_column(position, label, _parsed_csv(data, as_written)[label])
 
 
+def _read_jsonl(file: RawFile) -> pa.Table:
+    """One JSON object per line; a key that a line lacks is null there."""
+    data = _unpacked(file).removeprefix(codecs.BOM_UTF8)
+    if not data.strip():
+        raise DataError("the file is empty", where="data.source", found=f"{file.name}: no line", allowed="JSON objects")
+    _check_utf8(data, file.name, "JSONL")
+    return pa.json.read_json(
+        pa.BufferReader(data),
+        read_options=pa.json.ReadOptions(block_size=min(max(len(data), 2**20), _LARGEST_BLOCK), use_threads=False),
+    )
+
+
 _READERS: dict[str, Callable[[RawFile, str], pa.Table]] = {
     "csv": _read_csv,
+    "jsonl": lambda file, _: _read_jsonl(file),
     "parquet": lambda file, _: pa.parquet.read_table(pa.BufferReader(file.data)),
     "orc": lambda file, _: pa.orc.read_table(pa.BufferReader(file.data)),
     "feather": lambda file, _: pa.feather.read_table(pa.BufferReader(file.data)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,9 @@ def write_table(columns: dict[str, list[Any]], path: Path) -> Path:
     elif path.name.endswith(".csv.gz"):
         with pa.CompressedOutputStream(str(path), "gzip") as out:
             pa.csv.write_csv(table, out)
+    elif ".jsonl" in path.name:
+        lines = "".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode()
+        path.write_bytes(gzip.compress(lines) if path.suffix == ".gz" else lines)
     elif path.suffix == ".parquet":
         pa.parquet.write_table(table, path)
     elif path.suffix == ".orc":

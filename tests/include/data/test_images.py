@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from include.core.errors import DataError
-from include.data.images import read_images
+from include.data.images import read_archives, read_images
 from include.data.location import RawFile, uri_files
+from tests.support.streamed import tar
 from tests.support.tables import picture, write_pictures
 
 
@@ -108,3 +109,36 @@ def test_other_files_are_counted_and_a_folder_without_images_is_refused() -> Non
     assert others == 1
     with pytest.raises(DataError, match=r"no images.*README\.md"):
         read_images((readme,), label="k", side=None)
+
+
+def test_archives_give_the_rows_of_the_same_pictures_in_folders(tmp_path) -> None:
+    tree = uri_files(str(write_pictures(tmp_path / "tree", per_class=5)), roots=(tmp_path,))
+    members = []
+    for file in tree:
+        kind, name = file.name.split("/")
+        members += [(f"{name[:-4]}.PNG", file.data), (f"{name[:-4]}.cls", f"{kind}\n".encode())]
+    archives = (RawFile(name="0.tar", data=tar(members[:8])), RawFile(name="1.tar", data=tar(members[8:])))
+    table, names, shape, others = read_archives((*archives, RawFile(name="README", data=b"")), label="k", side=None)
+    wanted, _, wanted_shape, _ = read_images(tree, label="k", side=None)
+    assert (table, shape, others) == (wanted, wanted_shape, 1)
+    assert names[4] == "1.tar/" + members[8][0]
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([("a.jpg", b"1")], "no class"),
+        ([("a.cls", b"1")], "no picture"),
+        ([("a.jpg", b"1"), ("b.cls", b"1")], "no class"),
+        ([("a.jpg", b"1"), ("a.cls", b" ")], "not a name"),
+        ([("a.jpg", b"1"), ("a.cls", b"x" * 300)], "not a name"),
+        ([("a.jpg", b"1"), ("a.cls", b"\xe9")], "not UTF-8"),
+        ([("a.json", b"{}")], "no samples"),
+        ([("../a.jpg", b"1")], "leaves its folder"),
+        ([("a.jpg", b"1"), ("a.cls", b"1")], "cannot be used"),
+    ],
+)
+def test_archives_that_cannot_be_used_are_refused(members, message) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        read_archives((RawFile(name="x.tar", data=tar(members)),), label="k", side=None)
+    assert "x.tar" in str(caught.value)

@@ -15,7 +15,8 @@ from include.data.encoding import load_split, read_manifest
 from include.data.prepare import prepare_dataset
 from include.data.quality import read_rows
 from tests.support.jobs import workload
-from tests.support.tables import passengers, section, write_pictures, write_table
+from tests.support.streamed import tar
+from tests.support.tables import passengers, picture, section, write_pictures, write_table
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_equal_inputs_never_stand_in_two_splits(make, file_store) -> None:
     assert not splits["validation"] & splits["test"]
 
 
-@pytest.mark.parametrize("name", ["t.csv.gz", "t.parquet", "t.orc", "t.feather"])
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.jsonl", "t.parquet", "t.orc", "t.feather"])
 def test_every_format_gives_the_same_arrays_as_csv(make, file_store, name) -> None:
     reference, other = make(), make(name=name)
     for split in SPLITS:
@@ -118,6 +119,24 @@ def test_an_image_tree_becomes_pixels(tmp_path, file_store) -> None:
     assert (made.manifest.classes, set(y)) == (("cat", "dog"), {0, 1})
     assert made.manifest.dropped_rows == {"not an image": 1}
     assert "cat/001.png" in read_rows(file_store, made.manifest)["row_id"].to_pylist()
+
+
+@pytest.mark.parametrize("uri", ["set", "set/0.tar"])
+def test_archives_on_disk_and_on_s3_make_the_same_dataset(uri, tmp_path, s3_store, file_store) -> None:
+    members = []
+    for number in range(40):
+        members += [(f"{number:03d}.png", picture(number)), (f"{number:03d}.cls", b"cat" if number % 2 else b"dog")]
+    archives = {"set/0.tar": tar(members[:70])} | ({"set/1.tar": tar(members[70:])} if uri == "set" else {})
+    for name, data in archives.items():
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        s3_store.put(name, data)
+    local = prepare_dataset(store=file_store, data=section(uri, label="animal"), roots=(tmp_path / "data",))
+    remote = prepare_dataset(store=s3_store, data=section(f"{s3_store.url}/{uri}", label="animal"), roots=())
+    assert local.ref.fingerprint == remote.ref.fingerprint
+    assert local.manifest.classes == ("cat", "dog")
+    assert sum(remote.ref.rows.values()) == (40 if uri == "set" else 35)
 
 
 def test_a_source_on_s3_is_read_with_the_environment_s_credentials(tmp_path, s3_store, file_store) -> None:

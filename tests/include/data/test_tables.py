@@ -1,11 +1,14 @@
-"""CSV, Parquet, ORC and Feather give the same rows; broken files are named."""
+"""CSV, JSONL, Parquet, ORC and Feather give the same rows; broken files are named."""
 
 from __future__ import annotations
+
+import gzip
 
 import pyarrow as pa
 import pytest
 
 from include.core.errors import DataError
+from include.data import tables
 from include.data.location import RawFile
 from include.data.tables import read_table
 from tests.support.tables import passengers, write_table
@@ -15,7 +18,7 @@ def read(name: str, data: bytes, *, label: str = "") -> pa.Table:
     return read_table(RawFile(name=name, data=data), label=label)
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "t.orc", "t.feather"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl", "t.jsonl.gz", "t.parquet", "t.orc", "t.feather"])
 def test_every_format_gives_the_same_rows(tmp_path, name) -> None:
     path = write_table(passengers(), tmp_path / name)
     assert read(name, path.read_bytes()).to_pydict() == passengers()
@@ -38,6 +41,13 @@ def test_the_delimiter_is_taken_from_the_header(delimiter) -> None:
         ("t.csv", b""),
         ("t.csv", b"a,b\n1,2\n3\n"),
         ("t.csv.gz", b"no gzip"),
+        ("t.jsonl", b" \n"),
+        ("t.jsonl", b"no json"),
+        ("t.jsonl", b'{"a": 1}\n{"a": '),
+        ("t.jsonl", b'{"a": 1}\n{"a": "text"}\n'),
+        ("t.jsonl", b'{"a": "\xe9"}\n'),
+        ("t.jsonl", b"[1, 2]\n"),
+        ("t.jsonl.gz", b"no gzip"),
         ("t.parquet", b"no parquet"),
         ("t.orc", b"no orc"),
         ("t.feather", b"no feather"),
@@ -76,3 +86,15 @@ def test_text_that_is_not_utf8_in_a_typed_file_is_named(tmp_path) -> None:
     path = write_table({"x": broken}, tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"t\.parquet.*UTF8"):
         read("t.parquet", path.read_bytes())
+
+
+def test_a_key_that_a_line_lacks_is_null() -> None:
+    data = b'\xef\xbb\xbf{"a": 1, "b": "x"}\n{"b": "y"}\n{"a": 3.5, "c": true}\n'
+    assert read("t.jsonl", data).to_pydict() == {"a": [1, None, 3.5], "b": ["x", "y", None], "c": [None, None, True]}
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.jsonl.gz"])
+def test_a_small_file_that_unpacks_without_end_is_refused(name, monkeypatch) -> None:
+    monkeypatch.setattr(tables, "_LARGEST_UNPACKED", 100_000)
+    with pytest.raises(DataError, match="too large when it is unpacked"):
+        read(name, gzip.compress(b'{"a": 1}\n' * 100_000))
