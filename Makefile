@@ -12,7 +12,7 @@ $(foreach name,WORKLOAD ONCE DRILL BENCH FILE,$(eval override $(name) := $$(valu
 export WORKLOAD ONCE DRILL BENCH FILE
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test test-fast drills bench lint docs check-workload pins wheel setup setup-tests
+.PHONY: help run stop test test-fast drills bench gpu-check lint docs check-workload pins wheel setup setup-tests
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,12 +38,18 @@ test-fast: setup-tests  ## linters, types and unit tests
 drills: setup-tests  ## the full sets of crash drills
 	@$(VENV)/python -m stack.checks drills
 
+gpu-check: setup-tests  ## tests that need a GPU; says so loudly where there is none
+	@$(VENV)/python -m stack.gpu_check
+
 lint: setup-tests  ## linters and types alone
 	@$(VENV)/python -m stack.checks lint
 
 bench: setup-tests  ## one benchmark: BENCH=dag_parse
 	@if [ -n "$$BENCH" ] && [ -f "tests/benchmarks/$$BENCH.py" ]; then \
-		PYTHONPATH=.:plugins $(VENV)/python "tests/benchmarks/$$BENCH.py"; \
+		if grep -q '^ENVIRONMENT = "bench"' "tests/benchmarks/$$BENCH.py"; then \
+			$(PYTHON) -m stack.environment --profile bench && python=.venv-bench/bin/python || exit 1; \
+		else python=$(VENV)/python; fi; \
+		PYTHONPATH=.:plugins $$python "tests/benchmarks/$$BENCH.py"; \
 	else \
 		echo "Usage: make bench BENCH=<name>, one of:" $$(ls tests/benchmarks 2>/dev/null | sed -n 's/\.py$$//p'); exit 64; \
 	fi

@@ -1,5 +1,7 @@
 """Create the Python environment in ``.venv``: pinned, byte-compiled, torch first; nothing to do when it is current.
 
+Peers that benches compare against get one of their own, ``.venv-bench``.
+
 This program runs before the environment exists, so it uses the standard library alone and only syntax that an older
 Python still reads, to be able to say that it is too old.
 """
@@ -25,7 +27,10 @@ REPO = Path(__file__).resolve().parents[1]
 OLDEST, NEWEST = (3, 11), (3, 13)
 UV = "uv==0.13.9"
 TORCH = "torch==2.13.0"
-PROFILES = {"run": "requirements.txt", "test": "requirements/dev.txt"}
+PROFILES = {"run": "requirements.txt", "test": "requirements/dev.txt", "bench": "requirements/bench.txt"}
+# What a finished set-up of a profile covers, and where it lies.
+COVERS = {"run": ("run",), "test": ("run", "test"), "bench": ("bench",)}
+FOLDERS = {"run": ".venv", "test": ".venv", "bench": ".venv-bench"}
 _FREE_BYTES = 8 * 2**30
 _SILENCE_S = 10.0
 _LINE_LENGTH = 110
@@ -80,14 +85,15 @@ class Environment:
         root: Root of the source tree.
         torch: Requirement, wheel path or URL that pip installs torch from.
         torch_index: Index to take torch from, empty for the configured one.
+        folder: Name of the environment's folder.
     """
 
-    def __init__(self, root: Path, *, torch: str = TORCH, torch_index: str = "") -> None:
+    def __init__(self, root: Path, *, torch: str = TORCH, torch_index: str = "", folder: str = ".venv") -> None:
         """Nothing is touched yet."""
         self.root = root
         self.torch = torch
         self.torch_index = torch_index
-        self.folder = root / ".venv"
+        self.folder = root / folder
         self.python = self.folder / "bin" / "python"
         # Both lie inside the folder, so that removing the folder forgets them too.
         self.stamp = self.folder / "plimsoll-stamp.json"
@@ -95,7 +101,7 @@ class Environment:
 
     def wanted(self, profile: str) -> dict[str, str]:
         """Stamp that a finished set-up of the profile leaves: the hash of each requirements file it covers."""
-        covered = PROFILES if profile == "test" else {"run": PROFILES["run"]}
+        covered = {name: PROFILES[name] for name in COVERS[profile]}
         source = "|".join((self.torch, self.torch_index, UV, "{}.{}".format(*sys.version_info)))
         return {
             name: hashlib.sha256(source.encode() + (self.root / path).read_bytes()).hexdigest()
@@ -256,7 +262,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Set up the environment; exit status 1 with one line when that cannot be done."""
     parser = argparse.ArgumentParser(prog="python3 -m stack.environment", description=__doc__)
     parser.add_argument(
-        "--profile", choices=sorted(PROFILES), default="run", help="run: the project; test: its checks too"
+        "--profile",
+        choices=sorted(PROFILES),
+        default="run",
+        help="run: the project; test: its checks too; bench: the peers of benches, in .venv-bench",
     )
     options = parser.parse_args(arguments)
     progress = Progress()
@@ -266,6 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             REPO,
             torch=os.environ.get("PLIMSOLL_TORCH") or TORCH,
             torch_index=os.environ.get("PLIMSOLL_TORCH_INDEX", ""),
+            folder=FOLDERS[options.profile],
         )
         changed = environment.set_up(options.profile, progress)
     except SetupError as error:

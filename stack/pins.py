@@ -22,6 +22,7 @@ TARGETS = {
     "requirements.txt": ("airflow", "worker"),
     "requirements/worker.txt": ("worker",),
     "requirements/airflow.txt": ("airflow",),
+    "requirements/bench.txt": ("worker", "bench"),
 }
 
 

@@ -30,6 +30,8 @@ def sum_in(dtype: torch.dtype | None) -> Any:  # noqa: ANN401 - a hook of Distri
 
         return future.then(widen)
 
+    # torch compares annotations with its classes, and these here are text.
+    hook.__annotations__.clear()
     return hook
 
 

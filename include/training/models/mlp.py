@@ -4,10 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from torch import nn
 
 from include.core.errors import UserError
+
+
+class Perceptron(nn.Sequential):
+    """Layers one after the other; knows how to be divided among tensor-parallel workers."""
+
+    def tensor_plan(self) -> dict[str, Any]:
+        """Columns and rows in turns; of an odd number of layers, the last one stays whole on every worker."""
+        from torch.distributed.tensor.parallel import (  # noqa: PLC0415 - only where the model is divided
+            ColwiseParallel,
+            RowwiseParallel,
+        )
+
+        names = [name for name, layer in self.named_children() if isinstance(layer, nn.Linear)]
+        pairs = zip(names[::2], names[1::2], strict=False)
+        return {
+            name: style
+            for pair in pairs
+            for name, style in zip(pair, (ColwiseParallel(), RowwiseParallel()), strict=True)
+        }
 
 
 def build(
@@ -39,4 +59,4 @@ def build(
     for wider in hidden:
         layers += [nn.Linear(units, wider), nn.ReLU(), nn.Dropout(dropout)]
         units = wider
-    return nn.Sequential(*layers, nn.Linear(units, classes))
+    return Perceptron(*layers, nn.Linear(units, classes))
