@@ -43,6 +43,11 @@ class StreamSource:
         """Key of each shard that was passed over, and why."""
         return self._dataset.skipped
 
+    @property
+    def skipped_rows(self) -> int:
+        """Rows of the shards that were passed over; rows of their blocks stood in for them in each epoch."""
+        return sum(shard.rows for shard in self._dataset.plan.shards if shard.key in self.skipped)
+
     def steps_per_epoch(self, batch_size: int) -> int:
         """Optimizer steps per pass over the data."""
         return math.ceil(self.rows / batch_size)
@@ -53,8 +58,12 @@ class StreamSource:
         Raises:
             DataError: A shard is missing or damaged; the message names it.
         """
+        told = 0
         for streamed in self._dataset.batches(offset=offset, batch_size=batch_size, rank=rank, world=world):
             yield self._batch(streamed)
+            if len(self.skipped) > told:
+                told = len(self.skipped)
+                _log.warning("%d shards with %d rows are skipped: %s", told, self.skipped_rows, sorted(self.skipped))
 
     def _batch(self, streamed: StreamedBatch) -> Batch:
         # Copies: the next batch is written into the same memory.
