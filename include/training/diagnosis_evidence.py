@@ -65,14 +65,14 @@ class Evidence:
         """Share of the time in a part of the step, the mean over the ranks; None where it is not timed."""
         return mean([facts.share(part) for facts in self.steps])
 
-    def level(self, series: str) -> float | None:
+    def level(self, series: str, *, fewest: int = FEWEST_MEASUREMENTS) -> float | None:
         """Typical value of a series: the median of each rank's newest measurements, the mean over the ranks."""
-        return mean([self._median(rank, series) for rank in self.ranks])
+        return mean([self._median(rank, series, fewest) for rank in self.ranks])
 
     @staticmethod
-    def _median(rank: RankTelemetry, series: str) -> float | None:
+    def _median(rank: RankTelemetry, series: str, fewest: int) -> float | None:
         found = rank.series.get(series)
-        if found is None or len(found.known) < FEWEST_MEASUREMENTS:
+        if found is None or len(found.known) < fewest:
             return None
         return statistics.median(found.known)
 

@@ -25,6 +25,8 @@ SAVE_SHARE = 0.035
 # Above this all cores are taken, seen from outside: schedulers leave some per cent unused.
 CPU_FULL = 0.85
 IO_WAIT = 0.10
+# The host decides nothing, it only tells which fix to try first.
+_FEWEST_OF_HOST = 3
 # Long copies reach about four fifths of a PCIe link's line rate; three quarters of that.
 LINK_FULL = 0.6
 # NVIDIA's guide to DCGM: SM activity of 0.8 and more is what effective use needs. Copies beside that are hidden.
@@ -49,17 +51,17 @@ def data_bound(evidence: Evidence) -> Finding | Missing | None:
         fix=fix,
         evidence=known(
             data_wait=share,
-            host_cpu=evidence.level(HOST_CPU),
-            host_io_wait=evidence.level(HOST_IO_WAIT),
-            network_received_bytes_per_s=evidence.level(NETWORK_RECEIVED),
-            loader_queue=evidence.level(LOADER_QUEUE),
+            host_cpu=evidence.level(HOST_CPU, fewest=_FEWEST_OF_HOST),
+            host_io_wait=evidence.level(HOST_IO_WAIT, fewest=_FEWEST_OF_HOST),
+            network_received_bytes_per_s=evidence.level(NETWORK_RECEIVED, fewest=_FEWEST_OF_HOST),
+            loader_queue=evidence.level(LOADER_QUEUE, fewest=_FEWEST_OF_HOST),
         ),
         lost_share=share,
     )
 
 
 def _why_data_is_late(evidence: Evidence) -> tuple[str, str]:
-    cpu, io_wait = evidence.level(HOST_CPU), evidence.level(HOST_IO_WAIT)
+    cpu, io_wait = (evidence.level(name, fewest=_FEWEST_OF_HOST) for name in (HOST_CPU, HOST_IO_WAIT))
     if cpu is not None and cpu >= CPU_FULL:
         return (
             f"the host's CPUs are full ({percent(cpu)}): decoding is too expensive",
@@ -70,9 +72,13 @@ def _why_data_is_late(evidence: Evidence) -> tuple[str, str]:
             f"the CPUs wait for disks {percent(io_wait)} of the time",
             "larger shards, a cache on a local SSD, more prefetch",
         )
-    resting = "" if cpu is None else f" at {percent(cpu)} CPU of the host"
+    meanwhile = (
+        "what the host did meanwhile was not measured for long enough"
+        if cpu is None
+        else f"neither CPUs ({percent(cpu)}) nor disks are full"
+    )
     return (
-        f"neither CPUs nor disks are full{resting}",
+        meanwhile,
         "more loader workers and more prefetch; if that changes nothing, the store is slow: larger shards, SSD cache",
     )
 
