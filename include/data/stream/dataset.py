@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
-from include.core.errors import DataError
+from include.core.errors import DataError, StoreError
 from include.data.stream.loading import BatchLoader, StreamPlan
 from include.data.stream.order import Ints
 from include.data.stream.prefetch import Prefetcher
@@ -74,10 +75,11 @@ class StreamDataset:
         self.workers = workers
         self.skipped: dict[str, str] = {}
         self._order = plan.order()
+        self._idle: Workers | None = None
         self.rows = self._order.rows
 
     def batches(self, *, offset: int, batch_size: int, rank: int = 0, world: int = 1) -> Iterator[StreamedBatch]:
-        """Batches without end; close the iterator to end its processes.
+        """Batches without end; the processes of an iterator that was closed wait for the next one.
 
         Args:
             offset: Global sample offset: samples of all ranks consumed since the start.
@@ -120,7 +122,8 @@ class StreamDataset:
 
     def _ahead(self, pieces: Iterator[_Piece], prefetcher: Prefetcher, most: int) -> Iterator[StreamedBatch]:
         ordered: list[_Piece] = []
-        with Workers(self.plan, count=self.workers, rows=most) as workers:
+        workers = self._take_workers(most)
+        try:
             while True:
                 while workers.waiting < workers.capacity:
                     piece = next(pieces)
@@ -130,3 +133,33 @@ class StreamDataset:
                 inputs, targets = workers.take()
                 self.skipped.update(workers.skipped)
                 yield StreamedBatch(inputs, targets, ordered.pop(0).rows_global)
+        finally:
+            self._give_back(workers)
+
+    def _take_workers(self, most: int) -> Workers:
+        workers, self._idle = self._idle, None
+        if workers is not None and workers.rows >= most:
+            return workers
+        if workers is not None:
+            workers.close()
+        workers = Workers(self.plan, count=self.workers, rows=most)
+        # Also when the program ends in the middle of an epoch.
+        weakref.finalize(self, workers.close)
+        return workers
+
+    def _give_back(self, workers: Workers) -> None:
+        if self._idle is not None:
+            workers.close()
+            return
+        try:
+            workers.forget()
+        except StoreError:
+            workers.close()
+        else:
+            self._idle = workers
+
+    def close(self) -> None:
+        """End the processes that wait for the next iterator."""
+        if self._idle is not None:
+            self._idle.close()
+            self._idle = None

@@ -107,7 +107,7 @@ class TarRows:
     def put(self, rows: Ints, *, inputs: npt.NDArray[Any], targets: Ints, places: Ints) -> None:
         """See `ShardRows`."""
         targets[places] = self._targets[rows]
-        out, size = memoryview(inputs).cast("B"), inputs[0].nbytes
+        out, size = inputs.data.cast("B"), inputs[0].nbytes
         height, width, channels = inputs.shape[1:]
         for row, place in zip(rows.tolist(), places.tolist(), strict=True):
             name, start, length = self._images[row]

@@ -23,16 +23,41 @@ from include.data.stream.loading import BatchLoader, StreamPlan
 from include.data.stream.slots import Slots
 
 
-def serve(orders: Iterable[bytes], answers: IO[bytes]) -> None:
-    """Fill batches until there are no more orders."""
-    orders = iter(orders)
-    setup = json.loads(next(orders))
+class Orders:
+    """What the parent wants, and from which run of batches it wants nothing more."""
+
+    def __init__(self) -> None:
+        self._lines: SimpleQueue[bytes] = SimpleQueue()
+        self._forgotten = -1
+
+    def listen(self, source: Iterable[bytes]) -> None:
+        """Take up lines until there are no more; ``forget`` overtakes the orders that wait."""
+        for line in source:
+            if line.startswith(b'{"forget"'):
+                self._forgotten = json.loads(line)["forget"]
+            else:
+                self._lines.put(line)
+
+    def next(self) -> dict[str, Any]:
+        """The next order; waits for it."""
+        order: dict[str, Any] = json.loads(self._lines.get())
+        return order
+
+    def is_wanted(self, order: dict[str, Any]) -> bool:
+        """Whether the parent still waits for more than the answer."""
+        return bool(order["run"] > self._forgotten)
+
+
+def serve(orders: Orders, answers: IO[bytes]) -> NoReturn:
+    """Fill batches for ever."""
+    setup = orders.next()
     loader = BatchLoader(plan=from_json(StreamPlan, setup["plan"]))
     slots = Slots(loader.plan.format, rows=setup["rows"], count=setup["slots"])
     slots.attach(setup["descriptor"])
     told = 0
-    for line in orders:
-        answer = _fill(loader, slots, json.loads(line))
+    while True:
+        order = orders.next()
+        answer = _fill(loader, slots, order) if orders.is_wanted(order) else {}
         if len(loader.skipped) > told:
             told, answer["skipped"] = len(loader.skipped), loader.skipped
         answers.write(json.dumps(answer).encode() + b"\n")
@@ -50,9 +75,8 @@ def _fill(loader: BatchLoader, slots: Slots, order: dict[str, int]) -> dict[str,
     return {}
 
 
-def _listen(orders: SimpleQueue[bytes]) -> NoReturn:
-    for line in sys.stdin.buffer:
-        orders.put(line)
+def _listen(orders: Orders) -> NoReturn:
+    orders.listen(sys.stdin.buffer)
     os._exit(0)
 
 
@@ -61,14 +85,14 @@ def main() -> None:
     # These reach the whole group of processes; the parent decides what they mean, and may need more batches until then.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    orders: SimpleQueue[bytes] = SimpleQueue()
+    orders = Orders()
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
     logging.basicConfig(level=logging.ERROR, stream=sys.stderr)
     # What libraries print must not look like an answer.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:
-        serve(iter(orders.get, b""), answers)
+        serve(orders, answers)
     except BrokenPipeError:
         # The parent is gone.
         os._exit(0)

@@ -7,8 +7,7 @@ import os
 import subprocess
 import sys
 from collections import deque
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy.typing as npt
 
@@ -33,6 +32,7 @@ class Workers:
     """
 
     def __init__(self, plan: StreamPlan, *, count: int, rows: int) -> None:
+        self.rows = rows
         # One more than can be ordered: the batch in use keeps its place until the next one is asked for.
         self.capacity = count * _AHEAD
         self._slot_count = self.capacity + 1
@@ -42,7 +42,7 @@ class Workers:
         setup = {"plan": to_json(plan), "rows": rows, "slots": self._slot_count, "descriptor": self._descriptor}
         self._processes = [self._started(setup) for _ in range(count)]
         self._ordered: deque[tuple[int, int, int]] = deque()
-        self._orders = 0
+        self._orders = self._run = 0
         self.skipped: dict[str, str] = {}
 
     def _started(self, setup: dict[str, Any]) -> subprocess.Popen[bytes]:
@@ -77,7 +77,8 @@ class Workers:
         worker, slot = self._orders % len(self._processes), self._orders % self._slot_count
         self._orders += 1
         self._ordered.append((worker, slot, end - begin))
-        self._send(self._processes[worker], {"slot": slot, "epoch": epoch, "begin": begin, "end": end})
+        order = {"slot": slot, "epoch": epoch, "begin": begin, "end": end, "run": self._run}
+        self._send(self._processes[worker], order)
 
     def take(self) -> tuple[npt.NDArray[Any], Ints]:
         """The batch ordered first; valid until the next one is taken.
@@ -87,18 +88,33 @@ class Workers:
             StoreError: It could not be read for another reason.
         """
         worker, slot, rows = self._ordered.popleft()
-        process = self._processes[worker]
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line:
-            raise StoreError(f"a loader process ended with exit code {process.wait(_END_S)}; its errors are in the log")
-        answer = json.loads(line)
-        self.skipped.update(answer.get("skipped", {}))
+        answer = self._answer(self._processes[worker])
         if "bad_data" in answer:
             raise DataError(answer["bad_data"])
         if "failed" in answer:
             raise StoreError(f"a batch could not be read: {answer['failed']}")
         return self._slots.view(slot, rows)
+
+    def _answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise StoreError(f"a loader process ended with exit code {process.wait(_END_S)}; its errors are in the log")
+        answer: dict[str, Any] = json.loads(line)
+        self.skipped.update(answer.get("skipped", {}))
+        return answer
+
+    def forget(self) -> None:
+        """Take back all orders; what the processes are at is finished first.
+
+        Raises:
+            StoreError: A process has ended.
+        """
+        for process in self._processes:
+            self._send(process, {"forget": self._run})
+        self._run += 1
+        while self._ordered:
+            self._answer(self._processes[self._ordered.popleft()[0]])
 
     def close(self) -> None:
         """End the processes."""
@@ -116,11 +132,3 @@ class Workers:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

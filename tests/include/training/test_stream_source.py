@@ -146,7 +146,7 @@ def test_a_killed_streamed_training_resumes_bit_for_bit_and_leaves_no_process(
     settings_for: Callable[..., Settings],
     tmp_path: Path,
 ) -> None:
-    order = tiny_workload(epochs=30, checkpoint_every_steps=5)
+    order = tiny_workload(epochs=16, checkpoint_every_steps=5)
     ref, settings = dataset(s3_store), settings_for(s3_store, **STREAMED)
     job = RunningJob(train_request(ref, order=order), store=s3_store, settings=settings, job_dir=tmp_path / "killed")
     job.wait_for_step(12)

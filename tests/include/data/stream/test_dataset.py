@@ -34,8 +34,9 @@ def taken(
 ) -> list[list[int]]:
     """Classes of the first batches; that each picture is the one of its class is checked on the way."""
     out = []
-    stream = StreamDataset(plan, workers=workers).batches(offset=offset, batch_size=8, rank=rank, world=world)
-    with closing(stream):
+    dataset = StreamDataset(plan, workers=workers)
+    stream = dataset.batches(offset=offset, batch_size=8, rank=rank, world=world)
+    with closing(dataset), closing(stream):
         for batch in islice(stream, count):
             assert batch.inputs.shape == (len(batch.targets), SIDE, SIDE, 3)
             tones = batch.inputs.mean(axis=(1, 2, 3))
@@ -162,11 +163,25 @@ def loaders() -> list[psutil.Process]:
     return [p for p in psutil.Process().children() if "include.data.stream.worker" in p.cmdline()]
 
 
-def test_closing_the_stream_ends_its_processes(file_store: ObjectStore, plan_of: PlanOf) -> None:
-    stream = StreamDataset(plan_of(file_store, tar_set(file_store)), workers=2).batches(offset=0, batch_size=8)
-    next(stream)
-    assert len(loaders()) == 2
+def test_processes_wait_for_the_next_iterator_and_end_with_the_dataset(
+    file_store: ObjectStore, plan_of: PlanOf
+) -> None:
+    dataset = StreamDataset(plan_of(file_store, tar_set(file_store)), workers=2)
+    stream = dataset.batches(offset=0, batch_size=8)
+    first = next(stream).targets.tolist()
+    running = {loader.pid for loader in loaders()}
+    assert len(running) == 2
     stream.close()
+    for offset, batch_size in ((8, 4), (0, 8)):
+        stream = dataset.batches(offset=offset, batch_size=batch_size)
+        found = next(stream).targets.tolist()
+        assert {loader.pid for loader in loaders()} == running
+        stream.close()
+    assert found == first
+    with closing(dataset.batches(offset=0, batch_size=9)) as stream:
+        next(stream)
+        assert len({loader.pid for loader in loaders()} - running) == 2
+    del stream, dataset
     assert loaders() == []
 
 
