@@ -31,6 +31,7 @@ class Attempt:
         job_dir: Its scratch folder; the cache of checkpoints lies in it.
         faults: See `inject`.
         environment: Further variables.
+        settings: Instead of the defaults for this store.
     """
 
     def __init__(
@@ -41,10 +42,12 @@ class Attempt:
         job_dir: Path,
         faults: tuple[Fault, ...] = (),
         environment: dict[str, str] | None = None,
+        settings: Settings | None = None,
     ) -> None:
         job_dir.mkdir(parents=True, exist_ok=True)
         self.job_dir = job_dir
-        order = WorkerOrder(request=request, settings=Settings(store=store.url), job_dir=job_dir)
+        settings = settings or Settings(store=store.url)
+        order = WorkerOrder(request=request, settings=settings, job_dir=job_dir)
         (job_dir / "order.json").write_text(order.model_dump_json())
         self.process = start(_run, str(job_dir), faults, environment or {})
 

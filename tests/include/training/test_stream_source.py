@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -26,7 +24,8 @@ from include.training.outcome import WorkerOutcome
 from include.training.stream_source import StreamSource, bytes_in_memory, open_source
 from tests.support.streamed import tar_set
 from tests.support.tables import section
-from tests.support.training import RunningJob, tiny_workload, train_request
+from tests.support.training import tiny_workload, train_request
+from tests.support.training_attempt import Attempt as ForkedAttempt
 
 Attempt = Callable[..., WorkerOutcome]
 STREAMED = {"stream_above_bytes": 0, "loader_workers": 1}
@@ -138,24 +137,30 @@ def test_a_streamed_training_learns_as_well_and_resumes_bit_for_bit(
     assert resumed.weights_digest == whole.weights_digest
 
 
-@pytest.mark.integration
 def test_a_killed_streamed_training_resumes_bit_for_bit_and_leaves_no_process(
-    s3_store: ObjectStore,
+    file_store: ObjectStore,
     dataset: Callable[[ObjectStore], DatasetRef],
-    attempt: Attempt,
     settings_for: Callable[..., Settings],
     tmp_path: Path,
 ) -> None:
-    order = tiny_workload(epochs=16, checkpoint_every_steps=5)
-    ref, settings = dataset(s3_store), settings_for(s3_store, **STREAMED)
-    job = RunningJob(train_request(ref, order=order), store=s3_store, settings=settings, job_dir=tmp_path / "killed")
-    job.wait_for_step(12)
-    family = psutil.Process(job.process.pid).children(recursive=True)
-    assert any("include.data.stream.worker" in process.cmdline() for process in family)
-    os.kill(job.worker_pid(), signal.SIGKILL)
-    job.wait()
-    assert psutil.wait_procs(family, timeout=10)[1] == []
-    resumed = finished(attempt(train_request(ref, order=order, attempt=2), s3_store, **STREAMED))
+    kills = (3, 20)
+    order = tiny_workload(epochs=10, checkpoint_every_steps=7)
+    ref, settings = dataset(file_store), settings_for(file_store, **STREAMED)
+
+    def started(run_id: str, number: int) -> ForkedAttempt:
+        request = train_request(ref, order=order, attempt=number, run_id=run_id)
+        folder = tmp_path / f"{run_id}-{number}"
+        return ForkedAttempt(request, store=file_store, job_dir=folder, settings=settings)
+
+    for number, step in enumerate(kills, start=1):
+        killed = started("killed", number)
+        killed.wait_for_step(step)
+        loaders = psutil.Process(killed.process.pid).children()
+        assert any("include.data.stream.worker" in loader.cmdline() for loader in loaders)
+        killed.kill()
+        assert psutil.wait_procs(loaders, timeout=10)[1] == []
+    resumed = finished(started("killed", len(kills) + 1).finish())
+    straight = finished(started("straight", 1).finish())
     assert 0 < resumed.resumed_step < resumed.steps
-    straight = finished(attempt(train_request(ref, order=order, run_id="straight"), s3_store, **STREAMED))
     assert resumed.weights_digest == straight.weights_digest
+    assert resumed.metrics == straight.metrics

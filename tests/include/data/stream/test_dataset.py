@@ -90,8 +90,7 @@ def test_only_shards_near_the_offset_are_read(s3_store: ObjectStore, plan_of: Pl
     assert len(rows[0]) == 2
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("damage", ["missing", "cut", "changed"])
+@pytest.mark.parametrize(("damage", "workers"), [("missing", 0), ("cut", 0), ("changed", 0), ("changed", 1)])
 def test_a_bad_shard_is_named_with_what_was_found(
     damage: str, workers: int, any_store: ObjectStore, plan_of: PlanOf
 ) -> None:
