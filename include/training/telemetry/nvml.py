@@ -77,11 +77,6 @@ class NvmlReader:
             ),
         }
 
-    def memory_bytes(self) -> int | None:
-        """Memory of the device."""
-        found = _ask(lambda: self._binding.nvmlDeviceGetMemoryInfo(self._device).total)
-        return None if found is None else int(found)
-
     def pcie_bytes_per_s(self) -> float | None:
         """What the link can carry in one direction; the largest link of the slot, since an idle one is slowed down."""
         nvml, device = self._binding, self._device
