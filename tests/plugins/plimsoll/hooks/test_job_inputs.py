@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from include.config.run_options import RunOptions
 from include.config.workload import Workload
 from plimsoll import task_ids
 from plimsoll.hooks.installation import Installation
@@ -48,3 +49,13 @@ def test_evaluate_and_select_take_any_number_of_candidates(place, digits, shape)
     found = sources(place, digits, item="onnx-fp32", compress=compress, evaluate=evaluate)
     assert build_inputs("evaluate", found)["candidate"] == compressed("onnx-fp32")["candidate"]
     assert [card["recipe"] for card in build_inputs("select", found)["scorecards"]] == recipes
+
+
+def test_training_is_told_its_layouts_and_how_many_steps_to_profile(place, digits, planned):
+    run = write_run(place, digits)
+    run = run.model_copy(update={"options": RunOptions(profile_steps=4)})
+    pull = {task_ids.PREPARE: {"dataset": {"uri": "datasets/d"}}}.__getitem__
+    asked = build_inputs("train", Sources(run=run, pull=pull, item="", plan=planned))
+    assert asked["inputs"] == {"profile_steps": 4}
+    assert asked["dataset"] == {"uri": "datasets/d"}
+    assert asked["checkpoint_every_steps"] >= 1
