@@ -176,27 +176,29 @@ class ObjectStore:
             yield bytes(chunk)
 
     def place(self, path: Path, key: str) -> None:
-        """Put a local file that will never change into the store, safe from a loss of power when it returns.
+        """Put a local file that will never change into the store.
 
-        Where the store is a folder on the same disk, the object is a second name of the file: nothing is copied.
-
-        Raises:
-            OSError: The file cannot be forced to the disk.
-        """
-        if not self._is_folder or not self._link(path, key):
-            obstore.put(self._backend, check_key(key), path)
-        self.sync(key)
-
-    def sync(self, key: str) -> None:
-        """Force an object to the disk, where the store is a folder; other stores answer only when it is safe.
+        Where the store is a folder on the same disk, the object is a second name of the file: nothing is copied. Its
+        content is then on the disk; `sync` does the same for its name.
 
         Raises:
             OSError: The disk refuses.
         """
         if self._is_folder:
-            target = self._path_of(key)
-            _force(target)
-            _force(target.parent)
+            _force(path)
+        if not self._is_folder or not self._link(path, key):
+            obstore.put(self._backend, check_key(key), path)
+
+    def sync(self, *keys: str) -> None:
+        """Force objects to the disk, where the store is a folder; other stores answer a write only when it is safe.
+
+        Raises:
+            OSError: The disk refuses.
+        """
+        if self._is_folder:
+            paths = [self._path_of(key) for key in keys]
+            for path in [*paths, *dict.fromkeys(path.parent for path in paths)]:
+                _force(path)
 
     @property
     def _is_folder(self) -> bool:

@@ -91,6 +91,17 @@ class BlobStore:
         patiently(lambda: self.store.place(path, self.key(blob.name)), within_s=self.patience_s)
         return blob.size_bytes
 
+    def sync(self, blobs: Collection[CheckpointBlob]) -> None:
+        """Make sure that blobs survive a loss of power. All at once: the disk then works on them together.
+
+        Raises:
+            StoreError: The disk refuses.
+        """
+        try:
+            self.store.sync(*(self.key(blob.name) for blob in blobs))
+        except OSError as error:
+            raise StoreError(f"cannot force blobs to the disk: {error.strerror}") from error
+
     def fetch(self, blob: CheckpointBlob) -> str | None:
         """Bring a blob to the local disk and check it.
 

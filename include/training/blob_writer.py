@@ -23,6 +23,7 @@ from include.training.blob_layout import CheckpointLayout, StoredChunk, describe
 from include.training.blob_store import BlobStore
 
 SMALL_BYTES = 256 * 1024
+# They wait for the disk or the network most of the time.
 _THREADS = 4
 
 
@@ -80,8 +81,9 @@ class BlobWriter(StorageWriter):
         """Hash and write this worker's parts, several blobs at a time."""
         places = {item.index: self._known[item.index] for item in plan.items if item.index in self._known}
         groups = self._group([item for item in plan.items if item.index not in places])
-        with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1), thread_name_prefix="checkpoint") as pool:
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="checkpoint") as pool:
             done = list(pool.map(lambda group: self._write(group, planner), groups))
+        self._blobs.sync({place.blob for written in done if written.bytes_written for place in written.places.values()})
         for written in done:
             places |= written.places
         self.written = WrittenParts(places=places, bytes_written=sum(written.bytes_written for written in done))

@@ -248,11 +248,10 @@ class Checkpointer:
         base = f"{self.prefix}/{name}"
         if not self.store.exists(f"{base}/{COMMIT}"):
             self.store.put(f"{base}/{LAYOUT}", layout)
-            self.store.sync(f"{base}/{LAYOUT}")
         # An answer may have been lost after the object was made, so the writer's token is looked at.
         if not self.store.create_json(f"{base}/{COMMIT}", commit) and self.store.get_json(f"{base}/{COMMIT}") != commit:
             raise RivalError(f"checkpoint {name} is already committed; another process runs the same attempt")
-        self.store.sync(f"{base}/{COMMIT}")
+        self.store.sync(f"{base}/{LAYOUT}", f"{base}/{COMMIT}")
 
     def _resume_from(self, found: FoundCheckpoint) -> None:
         ranks, blobs = self._join()
