@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 from PIL import Image
 
+from include.config.settings import REPO
 from include.core.json_codec import to_json
 from include.core.store import ObjectStore
 from include.data.stream.tar_set import describe_tar_set
@@ -76,7 +77,8 @@ class LoopbackS3:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVER],
+            # The server belongs to what checks the project, not to the environment of the peers.
+            [str(REPO / ".venv" / "bin" / "python"), "-c", _SERVER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
