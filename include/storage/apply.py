@@ -101,6 +101,8 @@ def _quarantine(store: ObjectStore, batch: str, item: Planned, skipped: dict[str
     moved: list[StoredObject] = []
     if item.uncommitted and store.exists(f"{item.prefix}/{COMMIT}"):
         skipped[item.prefix] = "it was committed after the plan"
+    elif item.commits is not None and not _commits_of(store, item.prefix) <= item.commits:
+        skipped[item.prefix] = "a checkpoint was committed after the plan"
     else:
         for found in item.objects:
             reason = _move(store, found, to=f"{QUARANTINE}/{batch}/objects/{found.key}")
@@ -110,6 +112,12 @@ def _quarantine(store: ObjectStore, batch: str, item: Planned, skipped: dict[str
                 skipped[found.key] = reason
         log.info("quarantined %s: %s", item.prefix, item.reason)
     return Planned(prefix=item.prefix, reason=item.reason, objects=tuple(moved))
+
+
+def _commits_of(store: ObjectStore, blobs: str) -> set[str]:
+    """Commits of the run that has these blobs."""
+    checkpoints = blobs.rpartition("/")[0]
+    return {key for key, _ in store.list(checkpoints) if key.endswith(f"/{COMMIT}")}
 
 
 def _move(store: ObjectStore, found: StoredObject, *, to: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 COMMIT = "COMMIT.json"
@@ -28,8 +28,9 @@ class StoredCheckpoint:
         step: Optimizer steps done.
         attempt: Attempt that wrote it.
         committed: Whether its COMMIT.json is there.
-        valid: Whether all files have the sizes and digests of the commit; None where it was not looked at.
+        valid: Whether all files and blobs have the sizes and digests of the commit; None where it was not looked at.
         objects: All objects below it.
+        blobs: Keys of the blobs that its commit names; None without a commit, and where it was not or cannot be read.
     """
 
     prefix: str
@@ -39,6 +40,7 @@ class StoredCheckpoint:
     committed: bool
     valid: bool | None
     objects: tuple[StoredObject, ...]
+    blobs: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +71,14 @@ class Inventory:
         checkpoints: All checkpoint directories.
         leases: Control files by lease id.
         quarantines: All batches in quarantine.
+        blobs: By prefix of their run, ``runs/<workload>/<run>/checkpoints/blobs/*``, which its checkpoints share.
     """
 
     total_bytes: int
     checkpoints: tuple[StoredCheckpoint, ...]
     leases: dict[str, tuple[StoredObject, ...]]
     quarantines: tuple[Quarantine, ...]
+    blobs: dict[str, tuple[StoredObject, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +107,14 @@ class Planned:
         reason: Why nobody needs them.
         objects: The objects, in the order in which they go.
         uncommitted: The objects go only while there is no commit beside them.
+        commits: The objects, blobs, go only while their run has no other commits than these; None for all others.
     """
 
     prefix: str
     reason: str
     objects: tuple[StoredObject, ...]
     uncommitted: bool = False
+    commits: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from include.core.store import ObjectStore, file_digest
 from include.storage.facts import COMMIT, MANIFEST, QUARANTINE, Inventory, Quarantine, StoredCheckpoint, StoredObject
 
 _CHECKPOINT = re.compile(r"^((runs/[^/]+/[^/]+)/checkpoints/step-(\d+)-(\d+))/")
+_BLOB = re.compile(r"^(runs/[^/]+/[^/]+)/checkpoints/blobs/[^/]+$")
 _LEASE = re.compile(r"^leases/([^/]+)/")
 _BATCH = re.compile(rf"^{QUARANTINE}/([^/]+)/")
 
@@ -40,13 +41,16 @@ def take_inventory(store: ObjectStore, *, runs_over: Collection[str], keep_last:
     """
     objects = [StoredObject(key=key, size_bytes=size) for key, size in store.list()]
     checkpoints = _checkpoints(objects)
+    blobs = {run: tuple(found) for run, found in _grouped(objects, _BLOB).items()}
     for run in runs_over:
-        _verify_newest(store, checkpoints, run=run, wanted=keep_last)
+        _read_commits(store, checkpoints, run=run)
+        _verify_newest(store, checkpoints, run=run, wanted=keep_last, blobs=blobs.get(run, ()))
     return Inventory(
         total_bytes=sum(found.size_bytes for found in objects if not _BATCH.match(found.key)),
         checkpoints=tuple(checkpoints.values()),
         leases={name: tuple(found) for name, found in _grouped(objects, _LEASE).items()},
         quarantines=tuple(_quarantine(store, name, found) for name, found in _grouped(objects, _BATCH).items()),
+        blobs=blobs,
     )
 
 
@@ -76,32 +80,49 @@ def _checkpoints(objects: list[StoredObject]) -> dict[str, StoredCheckpoint]:
     return checkpoints
 
 
-def _verify_newest(store: ObjectStore, checkpoints: dict[str, StoredCheckpoint], *, run: str, wanted: int) -> None:
+def _read_commits(store: ObjectStore, checkpoints: dict[str, StoredCheckpoint], *, run: str) -> None:
+    for checkpoint in [c for c in checkpoints.values() if c.run == run and c.committed]:
+        commit = _read_commit(store.get(f"{checkpoint.prefix}/{COMMIT}"))
+        if commit is not None:
+            keys = frozenset(f"{run}/checkpoints/blobs/{blob.name}" for blob in commit.blobs)
+            checkpoints[checkpoint.prefix] = replace(checkpoint, blobs=keys)
+
+
+def _verify_newest(
+    store: ObjectStore,
+    checkpoints: dict[str, StoredCheckpoint],
+    *,
+    run: str,
+    wanted: int,
+    blobs: tuple[StoredObject, ...],
+) -> None:
     committed = [c for c in checkpoints.values() if c.run == run and c.committed]
     if len(committed) <= wanted:
         return
     valid = 0
     for checkpoint in sorted(committed, key=lambda c: (c.step, c.attempt), reverse=True):
-        checked = replace(checkpoint, valid=_is_valid(store, checkpoint))
+        checked = replace(checkpoint, valid=_is_valid(store, checkpoint, blobs=blobs))
         checkpoints[checkpoint.prefix] = checked
         valid += bool(checked.valid)
         if valid == wanted:
             return
 
 
-def _is_valid(store: ObjectStore, checkpoint: StoredCheckpoint) -> bool:
+def _is_valid(store: ObjectStore, checkpoint: StoredCheckpoint, *, blobs: tuple[StoredObject, ...]) -> bool:
     commit = _read_commit(store.get(f"{checkpoint.prefix}/{COMMIT}"))
     if commit is None or (commit.step, commit.attempt) != (checkpoint.step, checkpoint.attempt):
         return False
-    sizes = {found.key: found.size_bytes for found in checkpoint.objects}
-    keys = [(f"{checkpoint.prefix}/{file.name}", file) for file in commit.files]
-    if any(sizes.get(key) != file.size_bytes for key, file in keys):
+    sizes = {found.key: found.size_bytes for found in (*checkpoint.objects, *blobs)}
+    needed = [(f"{checkpoint.prefix}/{file.name}", file.size_bytes, file.sha256) for file in commit.files]
+    shared = f"{checkpoint.run}/checkpoints/blobs"
+    needed += [(f"{shared}/{blob.name}", blob.size_bytes, blob.sha256) for blob in commit.blobs]
+    if any(sizes.get(key) != size_bytes for key, size_bytes, _ in needed):
         return False
     with tempfile.TemporaryDirectory(prefix="plimsoll-verify-") as folder:
         path = Path(folder) / "file"
-        for key, file in keys:
+        for key, _, sha256 in needed:
             store.download(key, path)
-            if file_digest(path) != file.sha256:
+            if file_digest(path) != sha256:
                 return False
     return True
 

@@ -4,6 +4,7 @@ Only these go, and only with positive proof that nobody needs them:
 
 - checkpoints of runs that are over, except those something refers to and the newest valid ones;
 - step directories without a commit, of runs that are over;
+- blobs of runs that are over, which no checkpoint names that stays;
 - control files of leases that are over;
 - copies in quarantine whose wait is over.
 """
@@ -59,8 +60,9 @@ def plan_cleanup(
         *_checkpoints(objects, references, runs_over=runs_over, keep_last=policy.keep_last),
         *_leases(objects, references, leases_over=leases_over),
     ]
+    missing = _missing_blobs(objects)
     from_quarantine = [
-        _quarantined(batch, references, before=now - timedelta(days=policy.quarantine_days))
+        _quarantined(batch, references, missing=missing, before=now - timedelta(days=policy.quarantine_days))
         for batch in objects.quarantines
     ]
     return _plan(
@@ -115,14 +117,42 @@ class _References:
 def _checkpoints(
     objects: Inventory, references: _References, *, runs_over: Collection[str], keep_last: int
 ) -> Iterator[Planned | Kept]:
-    for run in sorted({checkpoint.run for checkpoint in objects.checkpoints}):
+    for run in sorted({checkpoint.run for checkpoint in objects.checkpoints} | objects.blobs.keys()):
         mine = [checkpoint for checkpoint in objects.checkpoints if checkpoint.run == run]
         if run not in set(runs_over):
             yield Kept(prefix=run, reason="the run is not known to be over")
             continue
         newest = sorted((c for c in mine if c.valid), key=lambda c: (c.step, c.attempt), reverse=True)[:keep_last]
-        for checkpoint in mine:
-            yield _checkpoint(checkpoint, references, newest=[c.prefix for c in newest])
+        decisions = [(c, _checkpoint(c, references, newest=[c.prefix for c in newest])) for c in mine]
+        yield from (decision for _, decision in decisions)
+        # After the checkpoints, which must be gone before what they name.
+        if run in objects.blobs:
+            staying = [c for c, decision in decisions if isinstance(decision, Kept)]
+            yield _blobs(run, objects.blobs[run], references, staying=staying, commits=_commits(mine))
+
+
+def _commits(checkpoints: list[StoredCheckpoint]) -> frozenset[str]:
+    return frozenset(f"{checkpoint.prefix}/{COMMIT}" for checkpoint in checkpoints if checkpoint.committed)
+
+
+def _blobs(
+    run: str,
+    found: tuple[StoredObject, ...],
+    references: _References,
+    *,
+    staying: list[StoredCheckpoint],
+    commits: frozenset[str],
+) -> Planned | Kept:
+    prefix = f"{run}/checkpoints/blobs"
+    live: set[str] = set()
+    for checkpoint in staying:
+        if checkpoint.blobs is None:
+            return Kept(prefix=prefix, reason=f"it is not known which of them {checkpoint.prefix} needs")
+        live |= checkpoint.blobs
+    unused = tuple(blob for blob in found if blob.key not in live and not references.cover(blob.key))
+    if not unused:
+        return Kept(prefix=prefix, reason="checkpoints that stay need all of them")
+    return Planned(prefix=prefix, reason="no checkpoint that stays needs them", objects=unused, commits=commits)
 
 
 def _checkpoint(checkpoint: StoredCheckpoint, references: _References, *, newest: list[str]) -> Planned | Kept:
@@ -153,7 +183,16 @@ def _leases(objects: Inventory, references: _References, *, leases_over: Collect
             yield Planned(prefix=prefix, reason="control files of a lease that is over", objects=found)
 
 
-def _quarantined(batch: Quarantine, references: _References, *, before: datetime) -> Planned | Kept:
+def _missing_blobs(objects: Inventory) -> frozenset[str]:
+    """Keys of blobs that a checkpoint names and that are not in their place."""
+    there = {blob.key for found in objects.blobs.values() for blob in found}
+    named = {key for checkpoint in objects.checkpoints for key in checkpoint.blobs or ()}
+    return frozenset(named - there)
+
+
+def _quarantined(
+    batch: Quarantine, references: _References, *, missing: frozenset[str], before: datetime
+) -> Planned | Kept:
     prefix = f"quarantine/{batch.batch}"
     if batch.since is None:
         return Kept(prefix=prefix, reason="its manifest is missing or damaged, so its age is unknown")
@@ -161,6 +200,8 @@ def _quarantined(batch: Quarantine, references: _References, *, before: datetime
         return Kept(prefix=prefix, reason="its wait is not over")
     if any(_needed(batch, found, references) for found in batch.objects):
         return Kept(prefix=prefix, reason="something refers to what it holds; copy it back")
+    if any(batch.original(found.key) in missing for found in batch.objects):
+        return Kept(prefix=prefix, reason="a checkpoint names blobs that it holds; copy them back")
     # The manifest goes last: without it the rest would stay for ever.
     manifest_last = sorted(batch.objects, key=lambda o: (o.key == f"{prefix}/{MANIFEST}", o.key))
     return Planned(prefix=prefix, reason="its wait in quarantine is over", objects=tuple(manifest_last))
