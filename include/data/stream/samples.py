@@ -7,8 +7,8 @@ the member with an image ending, the class the text of the member that ends in `
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from mmap import mmap
+from typing import NamedTuple
 
 from include.core.errors import DataError
 from include.data.location import IMAGE_SUFFIXES
@@ -18,8 +18,7 @@ CLASS_ENDING = ".cls"
 _LONGEST_CLASS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """One picture of an archive and its class.
 
     Attributes:
