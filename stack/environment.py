@@ -130,10 +130,13 @@ class Environment:
         pip.append("--disable-pip-version-check")
         index = ["--index-url", self.torch_index] if self.torch_index else []
         uv = [str(self.folder / "bin" / "uv"), "pip", "install", "--python", str(self.python), "--compile-bytecode"]
+        # The file names all packages but torchvision, which one peer asks for, nobody uses, and no other build of torch
+        # than its own can load.
+        only = ["--no-deps"] if profile == "bench" else []
         return [
             ("installing torch", [*pip, *index, self.torch]),
             ("installing the installer", [*pip, UV]),
-            ("installing and byte-compiling the packages", [*uv, "-r", str(self.root / PROFILES[profile])]),
+            ("installing and byte-compiling the packages", [*uv, *only, "-r", str(self.root / PROFILES[profile])]),
         ]
 
     def set_up(self, profile: str, progress: Progress) -> bool:

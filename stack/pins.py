@@ -14,7 +14,8 @@ from pathlib import Path
 from stack.installation import REPO
 
 _PYTHON = "3.11"  # the oldest supported one; pins that hold there hold on later ones too
-_CUDA = re.compile(r"^(nvidia-(cu|nccl|nv[jst])|cuda-|triton)")
+# torchvision is asked for by a peer of a bench alone, and is of one build of torch as well.
+_CUDA = re.compile(r"^(nvidia-(cu|nccl|nv[jst])|cuda-|triton|torchvision==)")
 _ALL = "requirements/dev.txt"
 # File -> inputs. The first file holds every pin, and the others take theirs from it.
 TARGETS = {

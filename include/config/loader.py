@@ -135,11 +135,28 @@ def load_workload(path: Path) -> Workload:
             "a workload file is a mapping", where=str(path), found=_found(raw), allowed="keys: name, ..."
         )
     try:
-        return Workload.model_validate(raw)
+        workload = Workload.model_validate(raw)
+        _refuse_unfinished_chain(workload, path)
     except ValidationError as error:
         lines = describe(error, raw)
         head = f"{path.name}: {len(lines)} mistake{'s' if len(lines) > 1 else ''}"
         raise WorkloadError("\n  ".join([head, *lines]), where=str(path)) from error
+    return workload
+
+
+def _refuse_unfinished_chain(workload: Workload, path: Path) -> None:
+    """Compression, gates and serving compare classifiers; a training alone may be of any task."""
+    training = workload.training
+    own = [name for name in ("loss", "metric", "data") if getattr(training, name) is not None]
+    if training.task != "classification" or own:
+        key = "task" if training.task != "classification" else own[0]
+        raise WorkloadError(
+            f"{path.name}: training.{key}: the chain after the training knows classification of prepared data alone",
+            where=str(path),
+            found=str(getattr(training, key)),
+            allowed="task: classification, without loss, metric and data of your own",
+            todo="train this one by itself: docs/how-to/own-training-loop.md",
+        )
 
 
 def _files(folder: Path) -> list[Path]:
