@@ -14,11 +14,12 @@ import pytest
 from include.config.job_messages import TrainResult
 from include.config.settings import Settings
 from include.core.contracts.dataset import DatasetRef
+from include.core.contracts.plan import Layout
 from include.core.errors import PlimsollError, PreemptedError, UserError
 from include.core.store import ObjectStore
 from include.jobs import train
 from include.jobs.context import JobContext
-from include.training.outcome import WorkerOutcome
+from include.training.outcome import WorkerOrder, WorkerOutcome
 from tests.support.training import RunningJob, tiny_workload, train_request, write_dataset
 
 EPOCHS, ROWS = 10, {"train": 650, "validation": 40, "test": 40}
@@ -141,3 +142,40 @@ def test_outcome_of_the_worker_decides_how_the_job_ends(
     with pytest.raises(raised, match=text) as caught:
         train.run(context)
     assert type(caught.value) is raised
+
+
+@pytest.mark.parametrize(
+    ("fallbacks", "second", "raised", "text"),
+    [
+        ((), None, UserError, "out of memory.*9.00 GB were predicted.*no other layout"),
+        ((Layout(micro_batch=2, accumulation=16),), "out_of_memory", UserError, "out of memory.*were predicted"),
+        ((Layout(micro_batch=2, accumulation=16),), "preempted", PreemptedError, "step 4"),
+    ],
+)
+def test_out_of_memory_is_tried_once_more_on_the_next_layout(
+    fallbacks: tuple[Layout, ...],
+    second: str | None,
+    raised: type[Exception],
+    text: str,
+    file_store: ObjectStore,
+    settings_for: Callable[..., Settings],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launched: list[Layout | None] = []
+    outcomes = [WorkerOutcome(status="out_of_memory", message="out of memory: peak 8.00 GB measured")]
+    if second is not None:
+        outcomes.append(WorkerOutcome(status=second, message="out of memory again", step=4, checkpoint_uri="file:///c"))
+
+    def launch(order: WorkerOrder, store: ObjectStore) -> WorkerOutcome:
+        launched.append(order.request.layout)
+        return outcomes[len(launched) - 1]
+
+    monkeypatch.setattr(train, "launch_training", launch)
+    dataset = DatasetRef(uri=file_store.uri("datasets/none/manifest.json"), fingerprint="none", rows={})
+    first = Layout(micro_batch=4, accumulation=8)
+    request = train_request(dataset, layout=first, fallback_layouts=fallbacks, predicted_peak_bytes=9 * 10**9)
+    context = JobContext(request=request, settings=settings_for(file_store), store=file_store, job_dir=tmp_path)
+    with pytest.raises(raised, match=text):
+        train.run(context)
+    assert launched == [first, *fallbacks]
