@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.feather
-import pyarrow.json
 import pyarrow.orc
 import pyarrow.parquet
 
 from include.core.errors import DataError
+from include.data.json_lines import read_json_lines
 from include.data.location import TABLE_FORMATS, RawFile, table_format
 
 # Types are inferred over one block: with the whole file in it, a late text value cannot contradict an early number.
@@ -92,15 +92,9 @@ def _read_csv(file: RawFile, label: str) -> pa.Table:
 
 
 def _read_jsonl(file: RawFile) -> pa.Table:
-    """One JSON object per line; a key that a line lacks is null there."""
     data = _unpacked(file).removeprefix(codecs.BOM_UTF8)
-    if not data.strip():
-        raise DataError("the file is empty", where="data.source", found=f"{file.name}: no line", allowed="JSON objects")
     _check_utf8(data, file.name, "JSONL")
-    return pa.json.read_json(
-        pa.BufferReader(data),
-        read_options=pa.json.ReadOptions(block_size=min(max(len(data), 2**20), _LARGEST_BLOCK), use_threads=False),
-    )
+    return read_json_lines(data, name=file.name)
 
 
 _READERS: dict[str, Callable[[RawFile, str], pa.Table]] = {

@@ -76,6 +76,7 @@ class StreamDataset:
         self.skipped: dict[str, str] = {}
         self._order = plan.order()
         self._idle: Workers | None = None
+        self._busy: Workers | None = None
         self.rows = self._order.rows
 
     def batches(self, *, offset: int, batch_size: int, rank: int = 0, world: int = 1) -> Iterator[StreamedBatch]:
@@ -100,6 +101,11 @@ class StreamDataset:
         finally:
             prefetcher.close()
 
+    def queue_depth(self) -> int | None:
+        """Batches that the processes have filled and nobody has taken yet; None while there are no processes."""
+        busy = self._busy
+        return None if busy is None else busy.ready
+
     def _pieces(self, offset: int, *, batch_size: int, rank: int, world: int) -> Iterator[_Piece]:
         while True:
             epoch, row = divmod(offset, self.rows)
@@ -122,7 +128,7 @@ class StreamDataset:
 
     def _ahead(self, pieces: Iterator[_Piece], prefetcher: Prefetcher, most: int) -> Iterator[StreamedBatch]:
         ordered: list[_Piece] = []
-        workers = self._take_workers(most)
+        workers = self._busy = self._take_workers(most)
         try:
             while True:
                 while workers.waiting < workers.capacity:
@@ -148,6 +154,7 @@ class StreamDataset:
         return workers
 
     def _give_back(self, workers: Workers) -> None:
+        self._busy = None
         if self._idle is not None:
             workers.close()
             return

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import termios
 from collections import deque
 from typing import Any
 
@@ -20,6 +22,9 @@ from include.data.stream.slots import Slots, shared_file
 # Batches that each worker may be ahead of the one in use.
 _AHEAD = 3
 _END_S = 5.0
+# What a worker answers for a batch that is filled; other answers are longer, and rare.
+_FILLED = b"{}\n"
+_LARGEST_READ = 65536
 
 
 class Workers:
@@ -41,6 +46,8 @@ class Workers:
         self._slots.attach(self._descriptor)
         setup = {"plan": to_json(plan), "rows": rows, "slots": self._slot_count, "descriptor": self._descriptor}
         self._processes = [self._started(setup) for _ in range(count)]
+        # Answers that have come and were not needed yet, by process. Not in Python's own buffer, which hides them.
+        self._unread = [bytearray() for _ in self._processes]
         self._ordered: deque[tuple[int, int, int]] = deque()
         self._orders = self._run = 0
         self.skipped: dict[str, str] = {}
@@ -72,6 +79,12 @@ class Workers:
         """Batches that were ordered and not taken."""
         return len(self._ordered)
 
+    @property
+    def ready(self) -> int:
+        """Batches that are filled and not taken. Any thread may ask."""
+        came = sum(unread.count(b"\n") for unread in self._unread)
+        return came + sum(_bytes_in_pipe(process) // len(_FILLED) for process in self._processes)
+
     def order(self, *, epoch: int, begin: int, end: int) -> None:
         """Have a batch filled: the rows at positions ``begin`` to ``end`` (exclusive) of an epoch."""
         worker, slot = self._orders % len(self._processes), self._orders % self._slot_count
@@ -88,18 +101,24 @@ class Workers:
             StoreError: It could not be read for another reason.
         """
         worker, slot, rows = self._ordered.popleft()
-        answer = self._answer(self._processes[worker])
+        answer = self._answer(worker)
         if "bad_data" in answer:
             raise DataError(answer["bad_data"])
         if "failed" in answer:
             raise StoreError(f"a batch could not be read: {answer['failed']}")
         return self._slots.view(slot, rows)
 
-    def _answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    def _answer(self, worker: int) -> dict[str, Any]:
+        process, unread = self._processes[worker], self._unread[worker]
         assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line:
-            raise StoreError(f"a loader process ended with exit code {process.wait(_END_S)}; its errors are in the log")
+        while (end := unread.find(b"\n")) < 0:
+            came = os.read(process.stdout.fileno(), _LARGEST_READ)
+            if not came:
+                code = process.wait(_END_S)
+                raise StoreError(f"a loader process ended with exit code {code}; its errors are in the log")
+            unread += came
+        line = bytes(unread[: end + 1])
+        del unread[: end + 1]
         answer: dict[str, Any] = json.loads(line)
         self.skipped.update(answer.get("skipped", {}))
         return answer
@@ -114,7 +133,7 @@ class Workers:
             self._send(process, {"forget": self._run})
         self._run += 1
         while self._ordered:
-            self._answer(self._processes[self._ordered.popleft()[0]])
+            self._answer(self._ordered.popleft()[0])
 
     def close(self) -> None:
         """End the processes."""
@@ -132,3 +151,12 @@ class Workers:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _bytes_in_pipe(process: subprocess.Popen[bytes]) -> int:
+    assert process.stdout is not None
+    try:
+        found = fcntl.ioctl(process.stdout.fileno(), termios.FIONREAD, bytes(4))
+    except (OSError, ValueError):
+        return 0  # it was closed meanwhile
+    return int.from_bytes(found, sys.byteorder)

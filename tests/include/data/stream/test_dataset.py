@@ -20,6 +20,7 @@ from include.core.store import ObjectStore
 from include.data.stream.dataset import StreamDataset
 from include.data.stream.loading import StreamPlan
 from tests.support.streamed import SIDE, tar_set
+from tests.support.waiting import eventually
 
 PlanOf = Callable[..., StreamPlan]
 ROWS = 27
@@ -182,6 +183,20 @@ def test_processes_wait_for_the_next_iterator_and_end_with_the_dataset(
         assert len({loader.pid for loader in loaders()} - running) == 2
     del stream, dataset
     assert loaders() == []
+
+
+def test_batches_that_are_ready_are_counted(file_store: ObjectStore, plan_of: PlanOf) -> None:
+    dataset = StreamDataset(plan_of(file_store, tar_set(file_store)), workers=1)
+    assert dataset.queue_depth() is None
+    batches = dataset.batches(offset=0, batch_size=4)
+    next(batches)
+    # Three are ordered ahead, one of them is in use.
+    eventually(lambda: dataset.queue_depth() == 2)
+    next(batches)
+    eventually(lambda: dataset.queue_depth() == 2)
+    batches.close()
+    assert dataset.queue_depth() is None
+    dataset.close()
 
 
 def test_a_killed_loader_is_told(file_store: ObjectStore, plan_of: PlanOf) -> None:
