@@ -112,11 +112,6 @@ class BlobStore:
             self.store, self.key(blob.name), self.path(blob.name), size_bytes=blob.size_bytes, sha256=blob.sha256
         )
 
-    def forget(self, names: Collection[str]) -> None:
-        """Remove blobs from the local disk."""
-        for name in names:
-            self.path(name).unlink(missing_ok=True)
-
 
 def fetch(store: ObjectStore, key: str, path: Path, *, size_bytes: int, sha256: str) -> str | None:
     """Bring an object to the local disk, unless a good copy is there, and check it.
