@@ -48,6 +48,10 @@ class StreamSource:
         """Rows of the shards that were passed over; rows of their blocks stood in for them in each epoch."""
         return sum(shard.rows for shard in self._dataset.plan.shards if shard.key in self.skipped)
 
+    def queue_depth(self) -> int | None:
+        """Batches that are ready, None where the loop itself loads them."""
+        return self._dataset.queue_depth()
+
     def steps_per_epoch(self, batch_size: int) -> int:
         """Optimizer steps per pass over the data."""
         return math.ceil(self.rows / batch_size)
