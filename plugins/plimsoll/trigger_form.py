@@ -105,7 +105,7 @@ def trigger_form(workload: Workload) -> dict[str, Param]:
             None,
             type=["null", "string"],
             title="Other data",
-            description="CSV, Parquet, ORC, Feather or image folder instead of the workload's data.",
+            description="Table file, image folder or WebDataset archives instead of the workload's data.",
             section="Data",
         ),
         "label": Param(
