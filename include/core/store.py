@@ -210,13 +210,20 @@ class ObjectStore:
     def _link(self, path: Path, key: str) -> bool:
         """Whether the file could get its second name."""
         target = self._path_of(key)
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            part.unlink(missing_ok=True)
-            part.hardlink_to(path)
+            target.hardlink_to(path)
+        except FileExistsError:
+            return self._replace_by_link(path, target)
         except OSError:  # another disk, or one without links: the caller copies
             return False
+        return True
+
+    @staticmethod
+    def _replace_by_link(path: Path, target: Path) -> bool:
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        part.unlink(missing_ok=True)
+        part.hardlink_to(path)
         part.replace(target)
         # Renaming onto a name of the same file does nothing at all.
         part.unlink(missing_ok=True)

@@ -55,6 +55,7 @@ class BlobStore:
         cache: Local folder.
         patience_s: Seconds for which a store that does not answer is asked again.
         trusted: Digests of blobs that a commit names that this process wrote or has checked.
+        pending: Local files of blobs that were written since the last commit.
     """
 
     store: ObjectStore
@@ -62,6 +63,7 @@ class BlobStore:
     cache: Path
     patience_s: float
     trusted: set[str] = field(default_factory=set)
+    pending: set[Path] = field(default_factory=set)
 
     def path(self, name: str) -> Path:
         """Local file of a blob."""
@@ -84,6 +86,7 @@ class BlobStore:
         if blob.sha256 in self.trusted:
             return 0
         path = self.path(blob.name)
+        self.pending.add(path)
         try:
             _write_file(path, content)
         except OSError as error:
@@ -101,6 +104,17 @@ class BlobStore:
             self.store.sync(*(self.key(blob.name) for blob in blobs))
         except OSError as error:
             raise StoreError(f"cannot force blobs to the disk: {error.strerror}") from error
+
+    def committed(self, digests: set[str]) -> None:
+        """A commit names these blobs of this worker."""
+        self.trusted = digests
+        self.pending.clear()
+
+    def give_up(self) -> None:
+        """Remove from the local disk what a failed save has written: it may be what has filled it."""
+        for path in self.pending:
+            path.unlink(missing_ok=True)
+        self.pending.clear()
 
     def fetch(self, blob: CheckpointBlob) -> str | None:
         """Bring a blob to the local disk and check it.

@@ -203,7 +203,8 @@ class Checkpointer:
         try:
             self._write(staged, name=name, metric=metric)
         except (Exception, CheckpointException) as error:  # noqa: BLE001 - nobody sees it leave the thread: `settle` raises
-            self._failure = _failure(error, name=name)
+            self._failure = _failure(error, name=name, damaged={skipped for skipped, _ in self.skipped})
+            self._join().blobs.give_up()
         else:
             self._failure = None
             self.last_uri, self.last_step = self.store.uri(f"{self.prefix}/{name}"), step
@@ -229,7 +230,7 @@ class Checkpointer:
         self._places = writer.written.places
         self.bytes_written += writer.written.bytes_written
         self._stager.committed()
-        parts.blobs.trusted = {place.blob.sha256 for place in self._places.values()}
+        parts.blobs.committed({place.blob.sha256 for place in self._places.values()})
 
     def _tidy(self, name: str) -> None:
         """Make room on the local disk and in the store. A failure here takes nothing from the commit."""
@@ -242,10 +243,11 @@ class Checkpointer:
             _log.warning("cannot remove old checkpoints: %s: %s", type(error).__name__, error)
 
 
-def _failure(error: BaseException, *, name: str) -> StoreError:
+def _failure(error: BaseException, *, name: str, damaged: Collection[str]) -> StoreError:
     causes = [cause for cause, _ in error.failures.values()] if isinstance(error, CheckpointException) else [error]
     for cause in causes:
-        if isinstance(cause, RivalError):
+        # A commit of an earlier life of this attempt that was found to be damaged is no rival's; its name is taken.
+        if isinstance(cause, RivalError) and name not in damaged:
             return cause
     text = _causes(error) if isinstance(error, CheckpointException) else f"{type(error).__name__}: {error}"
     failure = StoreError(f"cannot save checkpoint {name}: {text}")

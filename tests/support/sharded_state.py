@@ -83,3 +83,31 @@ def load(root: str, kind: str, attempt: int) -> dict[str, Any]:
     loader.save(state.to_tensors(), step=state.step + 1)
     loader.settle()
     return {"digests": got, "step": state.step, "offset": state.offset, "drawn": drawn, "skipped": loader.skipped}
+
+
+def save_with_a_full_disk(root: str, kind: str, at: int) -> dict[str, Any]:
+    """Save three times; the disk of worker ``at`` is full during the second one."""
+    from include.core.errors import StoreError
+    from include.training import blob_store
+
+    state, saver = build(kind, 5), checkpointer(root, 1)
+    write, told = blob_store._write_file, ""
+
+    def full(path: Path, content: Any) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    for step in (1, 2, 3):
+        with torch.no_grad():
+            for parameter in state.model.parameters():
+                parameter.add_(1)
+        if distributed.get_rank() == at:
+            blob_store._write_file = full if step == 2 else write
+        saver.save(state.to_tensors(), step=step)
+        try:
+            saver.settle()
+        except StoreError as error:
+            told = f"{step}: {error}"
+    cached = len(list((Path(root) / "cache-1" / "blobs").iterdir()))
+    return {"told": told, "last_step": saver.last_step, "cached": cached}

@@ -277,6 +277,9 @@ def test_failed_save_is_made_good_by_the_next_one_and_is_an_error_only_at_the_en
     with pytest.raises(StoreError, match=r"step-2-1.*No space left on device"):
         saver.settle()
     assert saver.last_step == 1
+    # What the failed save had written may be what has filled the disk.
+    committed = {blob["sha256"] for blob in file_store.get_json("run/checkpoints/step-1-1/COMMIT.json")["blobs"]}
+    assert {path.stem for path in (tmp_path / "cache" / "blobs").iterdir()} == committed
     saver.save({**TENSORS, "large": TENSORS["large"] + 2}, step=3)
     monkeypatch.setattr(ObjectStore, "place", place)
     saver.save({**TENSORS, "large": TENSORS["large"] + 3}, step=4)
@@ -332,3 +335,22 @@ def test_checkpoint_of_another_shape_is_refused(file_store: ObjectStore, tmp_pat
 def test_names_are_read_back_and_others_ignored() -> None:
     assert parse_name(checkpoint_name(step=12, attempt=3)) == (12, 3)
     assert [parse_name(name) for name in ("step-1", "step-a-1", "tmp", "step-1-1.part", "blobs")] == [None] * 5
+
+
+def test_damaged_commit_of_this_attempt_is_no_rival(file_store: ObjectStore, tmp_path: Path) -> None:
+    first = checkpointer(file_store, tmp_path / "one")
+    save(first, TENSORS, step=1)
+    save(first, {**TENSORS, "large": TENSORS["large"] + 1}, step=2)
+    (changed,) = {b["sha256"] for b in file_store.get_json("run/checkpoints/step-2-1/COMMIT.json")["blobs"]} - {
+        b["sha256"] for b in file_store.get_json("run/checkpoints/step-1-1/COMMIT.json")["blobs"]
+    }
+    file_store.put(f"run/checkpoints/blobs/{changed}.safetensors", b"spoilt")
+    # torchrun starts workers again within the same attempt.
+    again = checkpointer(file_store, tmp_path / "two")
+    found = again.newest()
+    assert found is not None
+    assert found.step == 1
+    again.save({**TENSORS, "large": TENSORS["large"] + 1}, step=2)
+    again.save({**TENSORS, "large": TENSORS["large"] + 2}, step=3)
+    again.settle()
+    assert again.last_step == 3

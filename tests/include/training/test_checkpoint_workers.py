@@ -56,3 +56,16 @@ def test_generators_go_on_in_the_same_place_and_begin_anew_alike_elsewhere(tmp_p
     rename.delete("run/checkpoints/step-6-2/COMMIT.json")
     again = [answer["drawn"] for answer in run_workers(1, sharded_state.load, root, "replicas", 3)]
     assert first == again
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_full_disk_of_one_worker_fails_the_save_of_all_and_the_next_one_works(at: int, tmp_path: Path) -> None:
+    answers = run_workers(2, sharded_state.save_with_a_full_disk, str(tmp_path), "fsdp", at)
+    for answer in answers:
+        assert answer["told"].startswith("2: cannot save checkpoint step-2-1")
+        assert "No space left on device" in answer["told"]
+        assert answer["last_step"] == 3
+    commits = [key for key, _ in ObjectStore(f"file://{tmp_path}/store").list() if key.endswith("COMMIT.json")]
+    assert sorted(key.split("/")[2] for key in commits) == ["step-1-1", "step-3-1"]
+    loaded = run_workers(1, sharded_state.load, str(tmp_path), "replicas", 2)
+    assert loaded[0]["skipped"] == []
