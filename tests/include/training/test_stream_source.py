@@ -118,6 +118,20 @@ def test_skipped_shards_are_counted(
     assert f"1 shards with {lost.rows} rows are skipped" in caplog.text
 
 
+def test_a_truncated_shard_ends_the_training_with_its_name(
+    file_store: ObjectStore, dataset: Callable[[ObjectStore], DatasetRef], attempt: Attempt
+) -> None:
+    ref = dataset(file_store)
+    lost = [shard for shard in read_manifest(file_store, ref.uri).shards if shard.split == "train"][3]
+    whole = file_store.get(lost.key)
+    assert whole is not None
+    file_store.put(lost.key, whole[:-100])
+    with pytest.raises(DataError, match=lost.key) as caught:
+        attempt(train_request(ref, order=tiny_workload()), file_store, **STREAMED)
+    assert f"{lost.size_bytes - 100} bytes" in str(caught.value)
+    assert lost.sha256 in str(caught.value)
+
+
 def test_a_streamed_training_learns_as_well_and_resumes_bit_for_bit(
     any_store: ObjectStore, dataset: Callable[[ObjectStore], DatasetRef], attempt: Attempt, tmp_path: Path
 ) -> None:
