@@ -150,12 +150,14 @@ def straggler(evidence: Evidence) -> Finding | Missing | None:
     if lost < WORTH_IT:
         return None
     rank = evidence.steps[own.index(slowest)].rank
+    ratio = slowest / others if others > 0 else None
+    longer = f"{ratio:.2f} times as long as" if ratio else f"{slowest:.3g} s longer than"
     return Finding(
         kind=Slowness.STRAGGLER,
-        reason=f"rank {rank} needs {slowest / others:.2f} times as long as the others before gradients are exchanged",
+        reason=f"rank {rank} needs {longer} the others before gradients are exchanged",
         fix=f"look at the machine of rank {rank} (other programs, clocks, its disk); give all ranks equal shards and "
         "batches",
-        evidence=known(rank=float(rank), ratio=slowest / others, own_s=slowest, others_s=others, step_s=step_s),
+        evidence=known(rank=float(rank), ratio=ratio, own_s=slowest, others_s=others, step_s=step_s),
         lost_share=min(1.0, lost),
     )
 

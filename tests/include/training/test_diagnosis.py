@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from include.core.contracts.diagnosis import Diagnosis, Slowness
 from include.core.json_codec import from_json, to_json
 from include.training.diagnosis import RULES, diagnose
+from include.training.telemetry import facts
 from include.training.telemetry.facts import GPU_BUSY, MachineFacts, RankTelemetry
+from include.training.telemetry.series import series_of
+from include.training.telemetry.step_facts import PARTS
 from tests.support.diagnosis_cases import first_half, second_half
 from tests.support.diagnosis_series import GIB, Case, device_series, gpu, square, step_facts
 
@@ -72,6 +78,43 @@ def test_first_steps_are_no_evidence() -> None:
 def test_verdict_survives_the_wire() -> None:
     found = diagnose(CASES[0].ranks)
     assert from_json(Diagnosis, to_json(found)) == found
+
+
+NAMES = [getattr(facts, name) for name in dir(facts) if name.isupper()]
+VALUES = st.one_of(st.none(), st.floats(0, 1), st.floats(0, 1e12))
+SERIES = st.dictionaries(st.sampled_from(NAMES), st.lists(VALUES, max_size=90).map(lambda v: series_of(v, every_s=1.0)))
+SHARES = st.dictionaries(st.sampled_from(PARTS), st.floats(0, 1))
+MACHINES = st.builds(
+    MachineFacts,
+    device_memory_bytes=st.one_of(st.none(), st.integers(0, 10**12)),
+    device_peak_bytes=st.one_of(st.none(), st.integers(0, 10**12)),
+    allocation_retries=st.one_of(st.none(), st.integers(0, 5)),
+    pcie_bytes_per_s=st.one_of(st.none(), st.floats(0, 1e12)),
+    host_memory_bytes=st.one_of(st.none(), st.integers(0, 10**12)),
+    checkpoint_every_s=st.one_of(st.none(), st.floats(0, 1e4)),
+)
+
+
+@given(
+    worlds=st.lists(st.tuples(SERIES, st.one_of(st.none(), SHARES), MACHINES), min_size=1, max_size=3),
+    rates=st.lists(st.floats(0, 1e6), min_size=1, max_size=12),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_telemetry_gets_a_verdict_that_survives_the_wire(worlds: list, rates: list[float]) -> None:
+    ranks = [
+        RankTelemetry(
+            rank=rank,
+            world=len(worlds),
+            series=series,
+            machine=machine,
+            steps=None if shares is None else step_facts(step_s=0.5, rate=rates, rank=rank, world=3, **shares),
+        )
+        for rank, (series, shares, machine) in enumerate(worlds)
+    ]
+    found = diagnose(ranks)
+    assert from_json(Diagnosis, json.loads(json.dumps(to_json(found)))) == found
+    judged = {finding.kind for finding in found.findings}
+    assert judged.isdisjoint(found.not_judged)
 
 
 @pytest.mark.parametrize("seed", range(8))
