@@ -168,8 +168,17 @@ def _wait(process: subprocess.Popen[bytes], account: _AccountPublisher, order: W
             return process.wait(timeout=account.next_look_s)
         except subprocess.TimeoutExpired:
             account.publish(exact=False)
-        if order.request.rendezvous is not None and _failure(_outcomes(order.job_dir, workers_here(order))):
-            process.terminate()  # torchrun would start a worker again that can only fail again
+        if order.request.rendezvous is not None and _has_left(order):
+            process.terminate()
+
+
+def _has_left(order: WorkerOrder) -> bool:
+    """Whether this node's part in an elastic training is over, which its torchrun does not see.
+
+    It would start a worker again that can only fail again, or wait minutes for the nodes that go on.
+    """
+    outcomes = _outcomes(order.job_dir, workers_here(order))
+    return _failure(outcomes) is not None or (None not in outcomes and (order.job_dir / NOTICE).exists())
 
 
 def _outcomes(job_dir: Path, workers: int) -> list[WorkerOutcome | None]:
