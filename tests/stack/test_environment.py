@@ -10,7 +10,8 @@ import threading
 import pytest
 
 from stack import environment
-from stack.environment import Environment, Progress, SetupError, reason
+from stack.environment import FOLDERS, Environment, Progress, SetupError, reason
+from stack.installation import REPO
 
 # Stands for every program of the environment: writes down how it was called, and fails where the test says so.
 PROGRAM = """#!/bin/sh
@@ -197,3 +198,14 @@ def test_the_set_up_runs_on_a_bare_python_without_any_package():
         check=False,
     )
     assert answer.stdout == "[]\n", answer.stderr
+
+
+def test_the_peers_of_benches_live_apart_and_bring_no_package_of_another_torch():
+    environment = Environment(REPO, folder=FOLDERS["bench"])
+    assert environment.folder == REPO / ".venv-bench"
+    assert list(environment.wanted("bench")) == ["bench"]
+    (_, torch), _, (_, packages) = environment.commands("bench")
+    assert torch[-1] == environment.torch
+    assert "--no-deps" in packages
+    assert packages[-1] == str(REPO / "requirements/bench.txt")
+    assert "torchvision" not in (REPO / "requirements/bench.txt").read_text()

@@ -8,7 +8,7 @@ import pytest
 from stack.installation import REPO
 
 COMMANDS = ("run", "stop", "test", "test-fast", "drills", "bench", "lint", "docs", "help")
-COMMANDS += ("check-workload", "pins", "wheel")
+COMMANDS += ("check-workload", "gpu-check", "pins", "wheel")
 
 
 def make(*words, **environ):
