@@ -15,6 +15,7 @@ from include.training.telemetry.facts import (
     NETWORK_RECEIVED,
     PCIE_TO_DEVICE,
     SM_ACTIVE,
+    WORKER_CPU,
 )
 from include.training.telemetry.step_facts import StepFacts
 
@@ -25,6 +26,7 @@ SAVE_SHARE = 0.035
 # Above this all cores are taken, seen from outside: schedulers leave some per cent unused.
 CPU_FULL = 0.85
 IO_WAIT = 0.10
+MOSTLY = 0.5
 # The host decides nothing, it only tells which fix to try first.
 _FEWEST_OF_HOST = 3
 # Long copies reach about four fifths of a PCIe link's line rate; three quarters of that.
@@ -52,6 +54,7 @@ def data_bound(evidence: Evidence) -> Finding | Missing | None:
         evidence=known(
             data_wait=share,
             host_cpu=evidence.level(HOST_CPU, fewest=_FEWEST_OF_HOST),
+            worker_cpu=evidence.level(WORKER_CPU, fewest=_FEWEST_OF_HOST),
             host_io_wait=evidence.level(HOST_IO_WAIT, fewest=_FEWEST_OF_HOST),
             network_received_bytes_per_s=evidence.level(NETWORK_RECEIVED, fewest=_FEWEST_OF_HOST),
             loader_queue=evidence.level(LOADER_QUEUE, fewest=_FEWEST_OF_HOST),
@@ -61,7 +64,13 @@ def data_bound(evidence: Evidence) -> Finding | Missing | None:
 
 
 def _why_data_is_late(evidence: Evidence) -> tuple[str, str]:
-    cpu, io_wait = (evidence.level(name, fewest=_FEWEST_OF_HOST) for name in (HOST_CPU, HOST_IO_WAIT))
+    cpu, own, io_wait = (evidence.level(name, fewest=_FEWEST_OF_HOST) for name in (HOST_CPU, WORKER_CPU, HOST_IO_WAIT))
+    own_of_all = None if own is None else own * len(evidence.ranks)
+    if cpu is not None and cpu >= CPU_FULL and own_of_all is not None and own_of_all < MOSTLY * cpu:
+        return (
+            f"the host's CPUs are full ({percent(cpu)}), mostly with other programs (this one: {percent(own_of_all)})",
+            "a machine of its own; if that changes nothing, more loader workers, then larger shards and an SSD cache",
+        )
     if cpu is not None and cpu >= CPU_FULL:
         return (
             f"the host's CPUs are full ({percent(cpu)}): decoding is too expensive",

@@ -62,7 +62,11 @@ def measured(shape: Shape | float, *, noise: float, seed: int, top: float | None
 
 def device_series(*, seed: int, noise: float = 0.03, **shapes: Shape | float):
     """Series by name; names that end in a unit are not shares."""
-    shares = {name for name in shapes if name.endswith(("_busy", "_active")) or name in {"host_cpu", "host_io_wait"}}
+    shares = {
+        name
+        for name in shapes
+        if name.endswith(("_busy", "_active")) or name in {"host_cpu", "host_io_wait", "worker_cpu"}
+    }
     found = {}
     for place, (name, shape) in enumerate(shapes.items()):
         spread = 0.002 if "memory_used" in name else noise

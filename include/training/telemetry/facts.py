@@ -18,6 +18,7 @@ PCIE_TO_DEVICE = "pcie_to_device_bytes_per_s"
 PCIE_FROM_DEVICE = "pcie_from_device_bytes_per_s"
 GPU_POWER = "gpu_power_w"
 HOST_CPU = "host_cpu"
+WORKER_CPU = "worker_cpu"  # of the worker and its loader processes, as a share of all cores of the host
 HOST_IO_WAIT = "host_io_wait"
 HOST_MEMORY_AVAILABLE = "host_memory_available_bytes"
 PROCESS_RSS = "process_rss_bytes"

@@ -18,6 +18,7 @@ from include.training.telemetry.facts import (
     NETWORK_RECEIVED,
     NETWORK_SENT,
     PROCESS_RSS,
+    WORKER_CPU,
 )
 from include.training.telemetry.readers import Rates
 
@@ -38,6 +39,7 @@ class HostReader:
         self._rates = Rates()
         self._process = psutil.Process()
         self._cpu = psutil.cpu_times()
+        self._cores = psutil.cpu_count() or 1
 
     def open(self) -> str | None:
         """Always answers. The first look only sets the marks of the rates."""
@@ -50,6 +52,7 @@ class HostReader:
         return {
             HOST_CPU: busy,
             HOST_IO_WAIT: waiting,
+            WORKER_CPU: self._worker_cpu(),
             HOST_MEMORY_AVAILABLE: available_memory_bytes(),
             PROCESS_RSS: float(self._process.memory_info().rss),
             **self._traffic(),
@@ -69,6 +72,21 @@ class HostReader:
         busy = total - spent["idle"] - (waiting or 0.0)
         return busy / total, None if waiting is None else waiting / total
 
+    def _worker_cpu(self) -> float | None:
+        """CPU seconds per second of this process and those that its main thread started, over all cores."""
+        spent = sum(map(_cpu_seconds, (self._process.pid, *self._started())))
+        rate = self._rates.per_s(WORKER_CPU, value=spent, at=self._clock())
+        return None if rate is None else min(1.0, rate / self._cores)
+
+    def _started(self) -> list[int]:
+        """Loader processes, from the kernel's list of them: looking at all processes would cost milliseconds."""
+        pid = self._process.pid
+        try:
+            found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        except OSError:
+            return []
+        return [int(child) for child in found]
+
     def _traffic(self) -> dict[str, float | None]:
         now = self._clock()
         found: dict[str, float | None] = {}
@@ -80,6 +98,14 @@ class HostReader:
             found[DISK_READ] = self._rates.per_s(DISK_READ, value=disks.read_bytes, at=now)
             found[DISK_WRITTEN] = self._rates.per_s(DISK_WRITTEN, value=disks.write_bytes, at=now)
         return found
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
+        return 0.0  # it ended meanwhile
+    return float(times.user + times.system)
 
 
 def host_memory_bytes(cgroup: Path = _CGROUP) -> int:

@@ -30,6 +30,8 @@ def ranks(*shares: dict[str, float]) -> Evidence:
     ("series", "word"),
     [
         ({"host_cpu": 0.97}, "decoded"),
+        ({"host_cpu": 0.97, "worker_cpu": 0.9}, "decoded"),
+        ({"host_cpu": 0.97, "worker_cpu": 0.2}, "machine of its own"),
         ({"host_cpu": 0.2, "host_io_wait": 0.3}, "shards"),
         ({"host_cpu": 0.3, "host_io_wait": 0.01}, "workers"),
         ({}, "workers"),

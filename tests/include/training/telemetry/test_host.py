@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
-from include.training.telemetry.facts import HOST_CPU, HOST_MEMORY_AVAILABLE, NETWORK_RECEIVED, PROCESS_RSS
+from include.training.telemetry.facts import HOST_CPU, HOST_MEMORY_AVAILABLE, NETWORK_RECEIVED, PROCESS_RSS, WORKER_CPU
 from include.training.telemetry.host import HostReader, available_memory_bytes, host_cores, host_memory_bytes
 
 
@@ -19,6 +21,20 @@ def test_host_tells_shares_and_memory() -> None:
     assert 0 < found[HOST_CPU] <= 1
     assert found[PROCESS_RSS] > 2**20
     assert found[HOST_MEMORY_AVAILABLE] > 0
+
+
+def test_processes_that_the_worker_started_are_its_own_cpu() -> None:
+    now = [0.0]
+    reader = HostReader(clock=lambda: now[0])
+    reader.open()
+    program = "import time\nwhile time.process_time() < 0.3: pass\nprint('busy', flush=True)\ninput()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as loader:
+        assert loader.stdout.readline() == b"busy\n"
+        now[0] = 1.0
+        found = reader.read()[WORKER_CPU]
+        loader.stdin.close()
+    assert found >= 0.29 / psutil.cpu_count()
+    assert found <= 1
 
 
 def test_rates_need_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
