@@ -98,18 +98,23 @@ class RunningJob:
                 stderr=subprocess.STDOUT,
             )
 
-    def wait_for_step(self, step: int, timeout_s: float = 120) -> None:
-        """Wait until the training has executed a step."""
+    def wait_for_step(self, step: int, timeout_s: float = 120, *, of: str = "last_executed_step") -> None:
+        """Wait until the training has executed a step, or has come to it in another entry of its account."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
             assert self.process.poll() is None, self.log()
-            if self.account()["last_executed_step"] >= step:
+            if self.account().get(of, 0) >= step:
                 return
             time.sleep(0.005)
         raise AssertionError(f"step {step} was not reached\n{self.log()}")
 
     def account(self) -> dict[str, Any]:
         return read_account(self.job_dir) or {"last_executed_step": 0}
+
+    def committed_step(self) -> int:
+        """Newest step with a commit in the store, 0 without any; the account may not know it yet."""
+        keys = [key.split("/") for key, _ in self.store.list(self.base.rpartition("/jobs/")[0])]
+        return max((int(key[-2].split("-")[1]) for key in keys if key[-1] == "COMMIT.json"), default=0)
 
     def worker_pid(self) -> int:
         return int(json.loads((self.job_dir / "worker_started.json").read_text())["pid"])
