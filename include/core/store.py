@@ -179,7 +179,7 @@ class ObjectStore:
         """Put a local file that will never change into the store.
 
         Where the store is a folder on the same disk, the object is a second name of the file: nothing is copied. Its
-        content is then on the disk; `sync` does the same for its name.
+        content is then on the disk; `sync_names` does the same for its name.
 
         Raises:
             OSError: The disk refuses.
@@ -196,9 +196,19 @@ class ObjectStore:
             OSError: The disk refuses.
         """
         if self._is_folder:
-            paths = [self._path_of(key) for key in keys]
-            for path in [*paths, *dict.fromkeys(path.parent for path in paths)]:
-                _force(path)
+            for key in keys:
+                _force(self._path_of(key))
+            self.sync_names(*keys)
+
+    def sync_names(self, *keys: str) -> None:
+        """Force the names of objects to the disk, whose content already is; see `sync`.
+
+        Raises:
+            OSError: The disk refuses.
+        """
+        if self._is_folder:
+            for folder in dict.fromkeys(self._path_of(key).parent for key in keys):
+                _force(folder)
 
     @property
     def _is_folder(self) -> bool:

@@ -95,13 +95,13 @@ class BlobStore:
         return blob.size_bytes
 
     def sync(self, blobs: Collection[CheckpointBlob]) -> None:
-        """Make sure that blobs survive a loss of power. All at once: the disk then works on them together.
+        """Make sure that blobs survive a loss of power, all at once.
 
         Raises:
             StoreError: The disk refuses.
         """
         try:
-            self.store.sync(*(self.key(blob.name) for blob in blobs))
+            self.store.sync_names(*(self.key(blob.name) for blob in blobs))
         except OSError as error:
             raise StoreError(f"cannot force blobs to the disk: {error.strerror}") from error
 
