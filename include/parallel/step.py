@@ -54,21 +54,21 @@ def forward_backward(
     """
     rows = inputs.shape[0]
     batch = rows if rows_global is None else rows_global
-    passes = execution.passes(batch)
+    passes, size = execution.passes(batch), execution.micro_batch
     total = None
     for number in range(passes):
-        part = slice(number * execution.micro_batch, min((number + 1) * execution.micro_batch, rows))
+        part = slice(number * size, min((number + 1) * size, rows))
         with _NOTHING if syncing is None else syncing(number == passes - 1):
-            loss = (
-                _share(model, inputs=inputs, labels=labels, part=part, execution=execution, loss_sum=loss_sum) / batch
-            )
-            (loss if scale is None else scale(loss)).backward()
+            loss = _sum_of(model, inputs=inputs, labels=labels, part=part, execution=execution, loss_sum=loss_sum)
+            # The mean is taken in the gradient that starts the backward pass: one operator less in the graph.
+            weight = loss.new_full((), 1.0 / batch)
+            (loss if scale is None else scale(loss)).backward(gradient=weight)
         total = loss.detach() if total is None else total + loss.detach()
     assert total is not None
-    return total
+    return total * weight
 
 
-def _share(
+def _sum_of(
     model: Callable[[torch.Tensor], torch.Tensor],
     *,
     inputs: torch.Tensor,
