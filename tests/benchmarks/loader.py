@@ -115,8 +115,9 @@ def main() -> None:
     with LoopbackS3() as server:
         server.upload(ROOT / "store" / "tars", "tars")
         server.upload(ROOT / "litdata", "litdata")
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             for workers in WORKERS:
+                print(f"round {number + 1} of {ROUNDS}, {workers} workers", file=sys.stderr, flush=True)
                 rounds[workers].append({**local_round(workers), **s3_round(workers, server)})
     figures = {f"vs_{peer}": lowest(rounds, "plimsoll", peer) for peer in ("files", "webdataset", "litdata")}
     figures["warm_cache_vs_local"] = lowest(rounds, "plimsoll_warm", "plimsoll")

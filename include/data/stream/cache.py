@@ -10,6 +10,7 @@ The shards of a store on this machine's own disk are read where they are.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import logging
@@ -23,14 +24,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from include.core.contracts.dataset import Shard
-from include.core.errors import DataError
+from include.core.errors import DataError, UserError
 from include.core.store import ObjectStore, check_key, file_digest
 
 _log = logging.getLogger("plimsoll.stream")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PART = ".part"
 # A file can vanish between its download and its first lock; more often than this it means a broken disk.
-_TRIES = 3
+_TRIES = 5
 
 
 def bad_shard(store: ObjectStore, shard: Shard, *, what: str, found: str) -> DataError:
@@ -197,6 +198,15 @@ class ShardCache:
             try:
                 self._write(store, shard, out)
                 part.replace(path)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                raise UserError(
+                    "the disk of the shard cache is full",
+                    where=str(self.folder),
+                    found=f"no room for {shard.size_bytes} bytes, with a budget of {self.budget_bytes}",
+                    todo="lower PLIMSOLL_SHARD_CACHE_BYTES, or let PLIMSOLL_WORK_ROOT point to a larger disk",
+                ) from error
             finally:
                 part.unlink(missing_ok=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from include.core.contracts.dataset import DatasetManifest, Shard
 from include.core.errors import DataError
 from include.core.store import ObjectStore
-from include.data.stream.cache import ShardCache
+from include.data.stream.cache import HeldFile, ShardCache
 from include.data.stream.order import BLOCK_SHARDS, BlockOrder, Ints
 from include.data.stream.rows import RowFormat, ShardRows, open_rows, row_format
 
@@ -68,7 +67,7 @@ class StreamPlan:
 
 @dataclass(slots=True, kw_only=True)
 class BatchLoader:
-    """Reads any part of any epoch; keeps the shards of two blocks open.
+    """Reads any part of any epoch; keeps the shards of the present block open.
 
     Attributes:
         plan: What is streamed.
@@ -77,8 +76,8 @@ class BatchLoader:
 
     plan: StreamPlan
     skipped: dict[str, str] = field(default_factory=dict)
-    _open: OrderedDict[int, ShardRows] = field(default_factory=OrderedDict)
-    _held: dict[int, Any] = field(default_factory=dict)
+    _open: dict[int, ShardRows] = field(default_factory=dict)
+    _held: dict[int, HeldFile] = field(default_factory=dict)
     _store: ObjectStore = field(init=False)
     _cache: ShardCache = field(init=False)
     _order: BlockOrder = field(init=False)
@@ -104,36 +103,43 @@ class BatchLoader:
         Raises:
             DataError: A shard is missing or damaged, and shards are not to be skipped, or none of its block is left.
         """
+        if begin == end:
+            return
+        blocks = self._blocks(epoch, begin, end)
+        self._let_go({shard for block in blocks for shard in block})
         of_shard, of_row = self._order.rows_at(epoch, begin, end)
         by_shard = np.argsort(of_shard, kind="stable")
         cuts = np.flatnonzero(np.diff(of_shard[by_shard])) + 1
-        for places in np.split(by_shard, cuts) if len(by_shard) else ():
+        for places in np.split(by_shard, cuts):
             number = int(of_shard[places[0]])
-            rows = of_row[places]
-            opened = self._rows_of(number) if not self.plan.skip_bad else self._rows_instead(epoch, begin, end, number)
-            opened.put(rows % opened.rows, inputs=inputs, targets=targets, places=places)
+            opened = self._rows_instead(number, blocks) if self.plan.skip_bad else self._rows_of(number)
+            opened.put(of_row[places] % opened.rows, inputs=inputs, targets=targets, places=places)
+
+    def _blocks(self, epoch: int, begin: int, end: int) -> list[list[int]]:
+        """Shards of the blocks that a batch lies in: mostly one."""
+        first, last = self._order.block_at(epoch, begin), self._order.block_at(epoch, end - 1)
+        return [self._order.block_shards(epoch, block).tolist() for block in range(first, last + 1)]
+
+    def _let_go(self, needed: set[int]) -> None:
+        """Close what is not needed any more: the reading never goes back."""
+        for number in self._open.keys() - needed:
+            del self._open[number]
+            self._held.pop(number).close()
 
     def _rows_of(self, number: int) -> ShardRows:
-        if number in self._open:
-            self._open.move_to_end(number)
-            return self._open[number]
-        shard = self._shards[number]
-        held = self._cache.open(self._store, shard)
-        try:
-            rows = open_rows(self._store, shard, held, self.plan.manifest)
-        except BaseException:
-            held.close()
-            raise
-        self._open[number], self._held[number] = rows, held
-        while len(self._open) > 2 * self.plan.block_shards:
-            oldest, _ = self._open.popitem(last=False)
-            self._held.pop(oldest).close()
-        return rows
+        if number not in self._open:
+            shard = self._shards[number]
+            held = self._cache.open(self._store, shard)
+            try:
+                self._open[number] = open_rows(self._store, shard, held, self.plan.manifest)
+            except BaseException:
+                held.close()
+                raise
+            self._held[number] = held
+        return self._open[number]
 
-    def _rows_instead(self, epoch: int, begin: int, end: int, number: int) -> ShardRows:
+    def _rows_instead(self, number: int, blocks: list[list[int]]) -> ShardRows:
         """The shard's rows, or those of the next good shard of its block: the same whatever was read before."""
-        first, last = self._order.block_at(epoch, begin), self._order.block_at(epoch, end - 1)
-        blocks = [self._order.block_shards(epoch, block).tolist() for block in range(first, last + 1)]
         block = next(shards for shards in blocks if number in shards)
         at = block.index(number)
         failure: DataError | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
-from include.core.errors import PlimsollError
 from include.core.store import ObjectStore
 from include.data.stream.cache import ShardCache
 from include.data.stream.loading import StreamPlan
@@ -51,7 +50,7 @@ class Prefetcher:
     def _fetch(self, number: int) -> None:
         try:
             self._cache.fetch(self._store, self._shards[number])
-        except (PlimsollError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is not told from here
             # The reader meets the same failure, and tells it at the right place.
             _log.info("shard %s could not be fetched ahead: %s", self._shards[number].key, error)
 

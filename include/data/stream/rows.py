@@ -73,7 +73,8 @@ class ParquetRows:
 
     def __init__(self, path: Path, manifest: DatasetManifest) -> None:
         with pa.memory_map(str(path)) as source:
-            columns = shard_columns(pq.read_table(source), manifest)
+            names = [*(feature.name for feature in manifest.features), manifest.label]
+            columns = shard_columns(pq.read_table(source, columns=names), manifest)
         self._targets = encode_labels(columns[manifest.label], manifest)
         self.rows = len(self._targets)
         if [feature.kind for feature in manifest.features] == ["pixels"]:

@@ -19,8 +19,8 @@ from include.data.stream.loading import StreamPlan
 from include.data.stream.order import Ints
 from include.data.stream.slots import Slots, shared_file
 
-# Batches that each worker may be ahead of the one in use.
-_AHEAD = 3
+# Batches that each worker may be ahead of the one in use: each has a place in memory.
+_AHEAD = 2
 _END_S = 5.0
 # What a worker answers for a batch that is filled; other answers are longer, and rare.
 _FILLED = b"{}\n"

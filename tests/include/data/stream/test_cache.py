@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from include.core.contracts.dataset import Shard
-from include.core.errors import DataError
+from include.core.errors import DataError, UserError
 from include.core.store import ObjectStore
 from include.data.stream.cache import ShardCache
 from tests.support.streamed import put_shard
@@ -145,3 +147,19 @@ def test_nothing_is_left_of_a_download_that_failed(s3_store: ObjectStore, cache:
         use(cache, s3_store, shard)
     assert [path.name for path in cache.folder.iterdir() if path.is_file()] == ["eviction.lock"]
     assert [path.name for path in (cache.folder / "locks").iterdir()] == [shard.sha256]
+
+
+def test_a_full_disk_is_told_with_what_to_do(
+    s3_store: ObjectStore, cache: ShardCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shard,) = shards(s3_store, 1)
+
+    def full(self: ObjectStore, key: str) -> Iterator[bytes]:
+        yield b"\0"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ObjectStore, "chunks", full)
+        with pytest.raises(UserError, match="PLIMSOLL_SHARD_CACHE_BYTES"):
+            use(cache, s3_store, shard)
+    assert use(cache, s3_store, shard) == b"\0" * 1000

@@ -190,10 +190,10 @@ def test_batches_that_are_ready_are_counted(file_store: ObjectStore, plan_of: Pl
     assert dataset.queue_depth() is None
     batches = dataset.batches(offset=0, batch_size=4)
     next(batches)
-    # Three are ordered ahead, one of them is in use.
-    eventually(lambda: dataset.queue_depth() == 2)
+    # Two are ordered, one of them is in use.
+    eventually(lambda: dataset.queue_depth() == 1)
     next(batches)
-    eventually(lambda: dataset.queue_depth() == 2)
+    eventually(lambda: dataset.queue_depth() == 1)
     batches.close()
     assert dataset.queue_depth() is None
     dataset.close()
