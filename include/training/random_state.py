@@ -22,7 +22,7 @@ def random_state(*, rank: int, world: int) -> dict[str, torch.Tensor]:
     out[f"{prefix}python"] = torch.tensor(words, dtype=torch.int64)
     out[f"{prefix}python_spare"] = torch.tensor(_NONE if spare is None else spare, dtype=torch.float64)
     _, keys, position, has_spare, number = np.random.get_state(legacy=True)
-    out[f"{prefix}numpy"] = torch.from_numpy(keys.astype(np.int64))
+    out[f"{prefix}numpy"] = torch.from_numpy(np.asarray(keys, dtype=np.int64))
     out[f"{prefix}numpy_rest"] = torch.tensor([position, has_spare, number], dtype=torch.float64)
     return out
 
