@@ -22,6 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: TID253 - imported 
 
 from include.core.contracts.demand import MemoryByComponent
 from include.parallel.layout import Execution
+from include.parallel.recompute import recompute_activations
 from include.parallel.step import forward_backward
 
 # The optimizer's state exists from the second step on, so the peak is the peak of the second step.
@@ -154,6 +155,7 @@ def _fake_model(shape: StepShape) -> nn.Module:
                 learned = isinstance(tensor, nn.Parameter)
                 fakes[id(tensor)] = nn.Parameter(fake, requires_grad=tensor.requires_grad) if learned else fake
             setattr(module, name, fakes[id(tensor)])
+    recompute_activations(model, shape.execution.recompute)
     return model
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -133,3 +135,14 @@ def test_real_steps_take_cpu_time_and_more_for_more_work():
     small, large = cpu_s_per_step(step(batch=2), threads=1), cpu_s_per_step(step(wide, batch=256), threads=1)
     assert 0 < small < large
     assert torch.get_num_threads() == threads
+
+
+def test_recomputed_blocks_keep_less():
+    block = lambda: nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.Sigmoid())  # noqa: E731 - a builder in one line
+    deep = lambda: nn.Sequential(*(block() for _ in range(8)), nn.Linear(64, 10))  # noqa: E731 - a builder in one line
+    kept = step(deep, batch=4096)
+    recomputed = replace(kept, execution=replace(kept.execution, recompute="block"))
+    less, more = trace_memory(recomputed), trace_memory(kept)
+    assert less.activations_bytes < 0.9 * more.activations_bytes
+    assert less.parameters_bytes == more.parameters_bytes
+    assert count_step(recomputed).ops > count_step(kept).ops
