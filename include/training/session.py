@@ -25,6 +25,7 @@ from include.training.outcome import WorkerOrder, WorkerOutcome
 from include.training.progress import Progress, StepAccount
 from include.training.state import TrainState
 from include.training.stop import StopFlag
+from include.training.stream_source import StreamSource
 from include.training.tasks.data import TaskData, open_data
 from include.training.tasks.task import build_task
 from include.training.telemetry.recording import Recorder, recording
@@ -199,8 +200,19 @@ def _result(trainer: Trainer, *, store: ObjectStore, run_prefix: str) -> TrainRe
         steps=trainer.total_steps,
         resumed_step=trainer.account.resumed_step,
         skipped=tuple(trainer.checkpoints.skipped),
-        metrics={"train_loss": trainer.train_loss, f"validation_{trainer.task.metric_name}": trainer.metric},
+        metrics={
+            "train_loss": trainer.train_loss,
+            f"validation_{trainer.task.metric_name}": trainer.metric,
+            **_skipped(trainer),
+        },
         samples_per_s=trainer.account.samples_per_s,
         checkpoint_save_s=statistics.median(saves) if saves else None,
         useful_s=trainer.account.useful_s,
     )
+
+
+def _skipped(trainer: Trainer) -> dict[str, float]:
+    """Training rows of shards that could not be read, where there were any: others of their block stood in for them."""
+    source = trainer.source
+    rows = source.skipped_rows if isinstance(source, StreamSource) else 0
+    return {"skipped_rows": float(rows)} if rows else {}

@@ -118,6 +118,17 @@ def test_skipped_shards_are_counted(
     assert f"1 shards with {lost.rows} rows are skipped" in caplog.text
 
 
+def test_a_training_without_a_shard_says_how_many_rows_it_lacked(
+    file_store: ObjectStore, dataset: Callable[[ObjectStore], DatasetRef], attempt: Attempt
+) -> None:
+    ref = dataset(file_store)
+    lost = [shard for shard in read_manifest(file_store, ref.uri).shards if shard.split == "train"][3]
+    file_store.delete(lost.key)
+    request = train_request(ref, order=tiny_workload(epochs=1))
+    result = finished(attempt(request, file_store, **STREAMED, skip_bad_shards=True))
+    assert result.metrics["skipped_rows"] == lost.rows
+
+
 def test_a_truncated_shard_ends_the_training_with_its_name(
     file_store: ObjectStore, dataset: Callable[[ObjectStore], DatasetRef], attempt: Attempt
 ) -> None:
@@ -157,8 +168,8 @@ def test_a_killed_streamed_training_resumes_bit_for_bit_and_leaves_no_process(
     settings_for: Callable[..., Settings],
     tmp_path: Path,
 ) -> None:
-    kills = (3, 20)
-    order = tiny_workload(epochs=10, checkpoint_every_steps=7)
+    kills = (10,)
+    order = tiny_workload(epochs=6, checkpoint_every_steps=7)
     ref, settings = dataset(file_store), settings_for(file_store, **STREAMED)
 
     def started(run_id: str, number: int) -> ForkedAttempt:
