@@ -45,11 +45,40 @@ from include.training.telemetry.recording import recording
 from include.training.telemetry.step_timer import StepTimer
 
 ENVIRONMENT = "bench"  # `make bench` runs this file where the peers are installed
-ROUNDS = 5
+ROUNDS = 15
+# Steps at the start of a pass that are not counted.
+WARM = 5
 CLASSES = 10
 # Name -> width, hidden layers, rows of a batch, steps of a round.
-MODELS = {"1 ms": (128, 2, 32, 400), "10 ms": (384, 3, 128, 50)}
+MODELS = {"1 ms": (128, 2, 32, 300), "10 ms": (384, 3, 128, 60)}
 LR = 1e-4
+
+
+class Order:
+    """Batches by number; notes the CPU time of the process when the first counted one and the last one are taken.
+
+    What a contender spends before its loop and after it is thus no part of its steps.
+    """
+
+    def __init__(self, made: list[tuple[torch.Tensor, torch.Tensor]], steps: int) -> None:
+        self._made, self._steps = made, steps
+        self.began_s = self.ended_s = 0.0
+
+    def __len__(self) -> int:
+        return self._steps
+
+    def __getitem__(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if step == WARM:
+            self.began_s = time.process_time()
+        elif step == self._steps - 1:
+            self.ended_s = time.process_time()
+        elif step >= self._steps:
+            raise IndexError(step)
+        return self._made[step % len(self._made)]
+
+    @property
+    def cpu_s_per_step(self) -> float:
+        return (self.ended_s - self.began_s) / (self._steps - 1 - WARM)
 
 
 class Prepared:
@@ -63,7 +92,7 @@ class Prepared:
             (torch.rand(rows, width, generator=random), torch.randint(0, CLASSES, (rows,), generator=random))
             for _ in range(16)
         ]
-        self.order = [self.batches_made[step % 16] for step in range(steps)]
+        self.order = Order(self.batches_made, steps)
 
     def steps_per_epoch(self, batch_size: int) -> int:
         return len(self.order)
@@ -181,29 +210,28 @@ CONTENDERS: dict[str, Callable[[Prepared, nn.Module], None]] = {
 }
 
 
-def cpu_s(contender: Callable[[Prepared, nn.Module], None], data: Prepared, model: nn.Module, *, exact: bool) -> float:
-    """CPU seconds of the whole process for one pass: neighbours on the machine hardly matter."""
+def cpu_s_per_step(
+    contender: Callable[[Prepared, nn.Module], None], data: Prepared, model: nn.Module, *, exact: bool
+) -> float:
+    """CPU seconds of the whole process, all its threads, per step of one pass."""
     if exact:
         make_exact(1)
     gc.collect()
-    began = time.process_time()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         contender(data, model)
-    spent = time.process_time() - began
     torch.use_deterministic_algorithms(False)
-    return spent
+    return data.order.cpu_s_per_step
 
 
 def measure(width: int, layers: int, rows: int, steps: int) -> dict[str, list[float]]:
-    """CPU seconds per step by contender; what one pass costs beside its steps is taken off by a pass of few steps."""
-    data, start = Prepared(width, rows, steps), Prepared(width, rows, 4)
+    """CPU seconds per step by contender, one value per round."""
+    data = Prepared(width, rows, steps)
     seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
     for number in range(ROUNDS + 1):
         for name, contender in CONTENDERS.items():
-            short = cpu_s(contender, start, build(width, layers), exact=name == "ours")
-            whole = cpu_s(contender, data, build(width, layers), exact=name == "ours")
+            spent = cpu_s_per_step(contender, data, build(width, layers), exact=name == "ours")
             if number:  # the first round imports and warms
-                seconds[name].append((whole - short) / (steps - 4))
+                seconds[name].append(spent)
     return seconds
 
 
