@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 
@@ -31,6 +32,8 @@ _PUBLISH_EVERY_S = 2.0
 _FIRST_LOOK_EVERY_S = 0.2
 # A two-minute notice, less what the wrapper needs afterwards.
 _SHUTDOWN_TIMEOUT_S = 110
+# What a torchrun whose workers have all left their outcomes may take to leave as well.
+_BARRIER_GRACE_S = 3.0
 # An elastic training goes on for as long as there are workers: losing one is no error that would be counted.
 _RESTARTS_OF_ELASTIC = 10_000
 # Which outcome counts, where workers of one machine leave different ones: what a person can act on goes first.
@@ -163,13 +166,25 @@ def _environment(order: WorkerOrder) -> dict[str, str]:
 
 
 def _wait(process: subprocess.Popen[bytes], account: _AccountPublisher, order: WorkerOrder) -> int:
+    told_at: float | None = None
     while True:
         try:
             return process.wait(timeout=account.next_look_s)
         except subprocess.TimeoutExpired:
             account.publish(exact=False)
-        if order.request.rendezvous is not None and _has_left(order):
+        if order.request.rendezvous is None or not _has_left(order):
+            continue
+        if told_at is None:
+            told_at = time.monotonic()
             process.terminate()
+        elif _all_ended(order) and time.monotonic() - told_at > _BARRIER_GRACE_S:
+            # It waits for the other nodes inside a native call, where no signal handler of Python's is run.
+            process.kill()
+
+
+def _all_ended(order: WorkerOrder) -> bool:
+    """Whether each worker of this node has left its outcome."""
+    return None not in _outcomes(order.job_dir, workers_here(order))
 
 
 def _has_left(order: WorkerOrder) -> bool:
@@ -177,8 +192,8 @@ def _has_left(order: WorkerOrder) -> bool:
 
     It would start a worker again that can only fail again, or wait minutes for the nodes that go on.
     """
-    outcomes = _outcomes(order.job_dir, workers_here(order))
-    return _failure(outcomes) is not None or (None not in outcomes and (order.job_dir / NOTICE).exists())
+    failed = _failure(_outcomes(order.job_dir, workers_here(order))) is not None
+    return failed or (_all_ended(order) and (order.job_dir / NOTICE).exists())
 
 
 def _outcomes(job_dir: Path, workers: int) -> list[WorkerOutcome | None]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from include.config.job_messages import Rendezvous
 from include.config.settings import Settings
 from include.core.contracts.dataset import DatasetRef
 from include.core.errors import PlimsollError
@@ -89,6 +90,21 @@ def test_account_is_published_while_the_worker_runs(
     check = f"assert json.load(open({published!r}))['exact'] is False\n"
     done = dump("worker_outcome.json", WorkerOutcome(status="done").model_dump())
     assert launch(dump("steps.json", account) + wait + check + done) is not None
+
+
+def test_a_node_that_was_told_to_leave_does_not_wait_for_the_others(
+    order: WorkerOrder, file_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meeting = Rendezvous(endpoint="127.0.0.1:1", id="test", min_nodes=1, max_nodes=2, host=False)
+    elastic = order.model_copy(update={"request": order.request.model_copy(update={"rendezvous": meeting})})
+    left = WorkerOutcome(status="preempted", step=4, checkpoint_uri="file:///x")
+    told = dump("worker_outcome.json", left.model_dump()) + dump("notice.json", {})
+    # A torchrun in its exit barrier waits in a native call and hears no signal.
+    deaf = "import json, os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    deaf += f"os.chdir({str(order.job_dir)!r})\n"
+    monkeypatch.setattr(launcher, "_command", lambda *_: [sys.executable, "-c", f"{deaf}{told}time.sleep(250)"])
+    monkeypatch.setattr(launcher, "_BARRIER_GRACE_S", 0.2)
+    assert launcher.launch_training(elastic, store=file_store) == left
 
 
 def test_sigterm_becomes_the_marker_and_does_not_reach_torchrun(launch: Launch, order: WorkerOrder) -> None:
