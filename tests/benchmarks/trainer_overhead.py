@@ -49,8 +49,8 @@ ROUNDS = 7
 # Steps at the start of a pass that are not counted.
 WARM = 5
 CLASSES = 10
-# Name -> width, hidden layers, rows of a batch, steps of a round. A pass takes about two seconds: in a shorter one, what
-# telemetry does once per training would weigh as much as a second of steps.
+# Name -> width, hidden layers, rows of a batch, steps of a round. A pass takes about two seconds: in a shorter one
+# what telemetry does once per training would weigh as much as a second of steps.
 MODELS = {"1 ms": (128, 2, 32, 2000), "10 ms": (384, 3, 128, 200)}
 LR = 1e-4
 
