@@ -7,14 +7,10 @@ from typing import BinaryIO
 
 from include.compute.store_link import StoreLink
 from include.core.clock import Clock
+from include.core.ids import log_chunk_key
 
 CHUNK_BYTES = 64_000
 CHUNK_EVERY_S = 2.0
-
-
-def chunk_key(base: str, number: int) -> str:
-    """Key of a log chunk, counted from 1."""
-    return f"{base}/log/{number:06d}"
 
 
 class LogShipper:
@@ -50,7 +46,7 @@ class LogShipper:
         while self._unconfirmed or self._due(final=final):
             if not self._unconfirmed:
                 self._cut(final=final)
-            if not self._link.create(chunk_key(self._base, self.chunks + 1), self._unconfirmed):
+            if not self._link.create(log_chunk_key(self._base, self.chunks + 1), self._unconfirmed):
                 return False
             self.chunks += 1
             self._unconfirmed = b""

@@ -54,3 +54,8 @@ def job_name(*, kind: str, item: str = "", attempt: int) -> str:
 def run_prefix(*, workload: str, run_id: str) -> str:
     """Store prefix of everything one run writes."""
     return f"runs/{workload}/{run_key(run_id)}"
+
+
+def log_chunk_key(base: str, number: int) -> str:
+    """Key of a chunk of an attempt's log, counted from 1."""
+    return f"{base}/log/{number:06d}"

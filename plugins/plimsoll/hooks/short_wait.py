@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from include.core.ids import log_chunk_key
 from include.core.store import ObjectStore
 
 _LOOK_EVERY_S = 0.2
@@ -30,7 +31,12 @@ def exits_within(store: ObjectStore, base: str, *, seconds: float) -> bool:
 def log_lines(store: ObjectStore, base: str) -> Iterator[str]:
     """The attempt's log, each line with the number of its chunk."""
     number = 1
-    while (chunk := store.get(f"{base}/log/{number:06d}")) is not None:
-        for line in chunk.decode(errors="replace").splitlines():
-            yield f"[{number:06d}] {line}"
+    while (chunk := store.get(log_chunk_key(base, number))) is not None:
+        yield from numbered(chunk, number)
         number += 1
+
+
+def numbered(chunk: bytes, number: int) -> Iterator[str]:
+    """Lines of one chunk as a task log shows them."""
+    for line in chunk.decode(errors="replace").splitlines():
+        yield f"[{number:06d}] {line}"

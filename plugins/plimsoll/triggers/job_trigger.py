@@ -10,7 +10,9 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.config.settings import Settings
+from include.core.ids import log_chunk_key
 from include.core.store import ObjectStore
+from plimsoll.hooks.short_wait import numbered
 
 _POLL_S = 0.4
 # A clear re-attaches within seconds, and this trigger's on_kill runs beside it; the limit of on_kill is 30 s.
@@ -71,10 +73,10 @@ class JobTrigger(BaseTrigger):
             await asyncio.sleep(_POLL_S)
 
     async def _print_log(self, store: ObjectStore, printed: int) -> int:
-        while (chunk := await store.get_async(f"{self.base}/log/{printed + 1:06d}")) is not None:
+        while (chunk := await store.get_async(log_chunk_key(self.base, printed + 1))) is not None:
             printed += 1
-            for line in chunk.decode(errors="replace").splitlines():
-                self.log.info("[%06d] %s", printed, line)
+            for line in numbered(chunk, printed):
+                self.log.info("%s", line)
         return printed
 
     async def on_kill(self) -> None:
