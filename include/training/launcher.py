@@ -172,28 +172,25 @@ def _wait(process: subprocess.Popen[bytes], account: _AccountPublisher, order: W
             return process.wait(timeout=account.next_look_s)
         except subprocess.TimeoutExpired:
             account.publish(exact=False)
-        if order.request.rendezvous is None or not _has_left(order):
+        if order.request.rendezvous is None:
+            continue
+        outcomes = _outcomes(order.job_dir, workers_here(order))
+        if not _has_left(outcomes, noticed=(order.job_dir / NOTICE).exists()):
             continue
         if told_at is None:
             told_at = time.monotonic()
             process.terminate()
-        elif _all_ended(order) and time.monotonic() - told_at > _BARRIER_GRACE_S:
+        elif None not in outcomes and time.monotonic() - told_at > _BARRIER_GRACE_S:
             # It waits for the other nodes inside a native call, where no signal handler of Python's is run.
             process.kill()
 
 
-def _all_ended(order: WorkerOrder) -> bool:
-    """Whether each worker of this node has left its outcome."""
-    return None not in _outcomes(order.job_dir, workers_here(order))
-
-
-def _has_left(order: WorkerOrder) -> bool:
+def _has_left(outcomes: list[WorkerOutcome | None], *, noticed: bool) -> bool:
     """Whether this node's part in an elastic training is over, which its torchrun does not see.
 
     It would start a worker again that can only fail again, or wait minutes for the nodes that go on.
     """
-    failed = _failure(_outcomes(order.job_dir, workers_here(order))) is not None
-    return failed or (_all_ended(order) and (order.job_dir / NOTICE).exists())
+    return _failure(outcomes) is not None or (None not in outcomes and noticed)
 
 
 def _outcomes(job_dir: Path, workers: int) -> list[WorkerOutcome | None]:
