@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -34,11 +33,6 @@ class Execution:
     def passes(self, rows: int) -> int:
         """Forward passes for a global batch of so many rows: the same on every worker, since each takes part in all."""
         return max(1, math.ceil(math.ceil(rows / self.data_parallel) / self.micro_batch))
-
-    def micro_batches(self, rows: int) -> Iterator[slice]:
-        """Slices that cut a worker's rows into forward passes; the last one may be shorter."""
-        for start in range(0, rows, self.micro_batch):
-            yield slice(start, min(start + self.micro_batch, rows))
 
     def autocast(self, device_type: str) -> AbstractContextManager[Any]:
         """Context of the forward pass. bfloat16 has the range of fp32, fp16 has not: its loss is scaled."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from include.training.telemetry.facts import MachineFacts, RankTelemetry
-from include.training.telemetry.series import series_of
 from include.training.telemetry.step_facts import PARTS, PartFacts, StepFacts, StepWindow
+from tests.support.series import series_of
 
 GIB = 2**30
 SECONDS = 300

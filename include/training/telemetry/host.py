@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -108,13 +107,6 @@ def _cpu_seconds(pid: int) -> float:
     return float(times.user + times.system)
 
 
-def host_memory_bytes(cgroup: Path = _CGROUP) -> int:
-    """Memory that this process may use: the machine's, or its container's where that is less."""
-    machine = int(psutil.virtual_memory().total)
-    limit = _number(cgroup / "memory.max")
-    return machine if limit is None else min(machine, limit)
-
-
 def available_memory_bytes(cgroup: Path = _CGROUP) -> float:
     """Memory that is left to this process. Page cache that can be dropped counts as left, as in Kubernetes."""
     machine = float(psutil.virtual_memory().available)
@@ -138,8 +130,3 @@ def _number(path: Path) -> int | None:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
-
-
-def host_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

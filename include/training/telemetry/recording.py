@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from include.catalog.local import usable_cores, usable_ram_bytes
 from include.core.json_codec import to_json
 from include.core.json_file import write_json
 from include.training.telemetry.dcgm import DcgmReader
 from include.training.telemetry.device import device_memory, device_uuid
 from include.training.telemetry.facts import LOADER_QUEUE, MachineFacts, RankTelemetry
-from include.training.telemetry.host import HostReader, host_cores, host_memory_bytes
+from include.training.telemetry.host import HostReader
 from include.training.telemetry.local_files import TELEMETRY
 from include.training.telemetry.nvml import NvmlReader
 from include.training.telemetry.profiler import StepProfiler
@@ -118,7 +119,7 @@ class Recorder:
 
     def _machine(self) -> MachineFacts:
         found = MachineFacts(
-            host_memory_bytes=host_memory_bytes(), host_cores=host_cores(), **device_memory(self._device)
+            host_memory_bytes=usable_ram_bytes(), host_cores=usable_cores(), **device_memory(self._device)
         )
         answers = self._nvml is not None and self._sampler.sources.get(self._nvml.name) == "answers"
         if self._nvml is not None and answers:

@@ -93,11 +93,3 @@ class BoundedSeries:
             stretch_s=self._every_s * self._per_stretch,
             whole=tuple(round(total / count, 4) if count else None for total, count in self._stretches),
         )
-
-
-def series_of(values: tuple[float | None, ...] | list[float | None] | list[float], *, every_s: float) -> SeriesFacts:
-    """The facts of a series that exists already, for example a recorded one."""
-    collected = BoundedSeries(every_s)
-    for value in values:
-        collected.add(value)
-    return collected.facts()

@@ -14,10 +14,10 @@ from include.core.json_codec import from_json, to_json
 from include.training.diagnosis import RULES, diagnose
 from include.training.telemetry import facts
 from include.training.telemetry.facts import GPU_BUSY, MachineFacts, RankTelemetry
-from include.training.telemetry.series import series_of
 from include.training.telemetry.step_facts import PARTS
 from tests.support.diagnosis_cases import first_half, second_half
 from tests.support.diagnosis_series import GIB, Case, device_series, gpu, square, step_facts
+from tests.support.series import series_of
 
 CASES = [*first_half(), *second_half()]
 

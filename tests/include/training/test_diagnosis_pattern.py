@@ -6,8 +6,8 @@ from include.core.contracts.diagnosis import Finding
 from include.training.diagnosis_evidence import Evidence, Missing
 from include.training.diagnosis_pattern import scalloped
 from include.training.telemetry.facts import GPU_BUSY, RankTelemetry
-from include.training.telemetry.series import series_of
 from tests.support.diagnosis_series import Shape, device_series, gpu, late_start, square, step_facts
+from tests.support.series import series_of
 
 
 def judge(busy: Shape, power: Shape | float | None, *, every_s: float | None = None, steps=None):

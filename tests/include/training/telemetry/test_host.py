@@ -7,8 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from include.catalog.local import usable_cores, usable_ram_bytes
 from include.training.telemetry.facts import HOST_CPU, HOST_MEMORY_AVAILABLE, NETWORK_RECEIVED, PROCESS_RSS, WORKER_CPU
-from include.training.telemetry.host import HostReader, available_memory_bytes, host_cores, host_memory_bytes
+from include.training.telemetry.host import HostReader, available_memory_bytes
 
 
 def test_host_tells_shares_and_memory() -> None:
@@ -56,11 +57,11 @@ def test_memory_of_a_container_counts(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text(str(2**30))
     (tmp_path / "memory.current").write_text(str(900 * 2**20))
     (tmp_path / "memory.stat").write_text(f"anon 5\ninactive_file {300 * 2**20}\n")
-    assert host_memory_bytes(tmp_path) == 2**30
+    assert usable_ram_bytes(tmp_path / "memory.max") == 2**30
     assert available_memory_bytes(tmp_path) == (1024 - 900 + 300) * 2**20
 
 
 def test_container_without_a_limit_has_the_machine(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("max\n")
-    assert host_memory_bytes(tmp_path) == psutil.virtual_memory().total
-    assert host_cores() >= 1
+    assert usable_ram_bytes(tmp_path / "memory.max") == psutil.virtual_memory().total
+    assert usable_cores() >= 1

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from include.training.telemetry.series import BoundedSeries, series_of
+from include.training.telemetry.series import BoundedSeries
+from tests.support.series import series_of
 
 
 def test_gap_counts_for_nothing() -> None:
