@@ -36,6 +36,50 @@ class MemoryByComponent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepCase:
+    """One optimizer step under one combination of settings, per worker, as straight lines in the micro-batch.
+
+    Attributes:
+        precision: ``fp32``, ``bf16`` or ``fp16``.
+        recompute: Activations computed again in the backward pass: ``off``, ``block`` or ``selective``.
+        shard: Workers over which parameters, gradients and optimizer state are spread; 1 for none.
+        optimizer: ``adamw``, ``adam`` or ``sgd``.
+        parameters_bytes: Weights and buffers that a worker holds all the time.
+        gradients_bytes: Gradients that it holds before the update.
+        optimizer_bytes: Optimizer state.
+        backward_bytes: Further bytes at the peak of forward and backward that do not grow with the micro-batch; counted
+            with all gradients held beside them, so negative where the peak comes before the gradients are complete.
+        activations_bytes_per_sample: Saved activations at that peak, per sample.
+        loss_bytes_per_sample: Temporaries of the loss at that peak, per sample.
+        temporary_bytes_per_sample: All else that grows with the micro-batch, per sample.
+        update_bytes: Scratch space of the optimizer's update.
+        flop_per_sample: Floating-point operations of forward and backward, recomputation included.
+        bytes_moved_per_sample: Bytes read and written by operators, forward and backward.
+        bytes_moved_per_update: Bytes read and written by the update.
+        ops_per_pass: Operators launched by one forward and backward pass.
+        ops_per_update: Operators launched by the update.
+    """
+
+    precision: str
+    recompute: str
+    shard: int
+    optimizer: str
+    parameters_bytes: int
+    gradients_bytes: int
+    optimizer_bytes: int
+    backward_bytes: int
+    activations_bytes_per_sample: float
+    loss_bytes_per_sample: float
+    temporary_bytes_per_sample: float
+    update_bytes: int
+    flop_per_sample: float
+    bytes_moved_per_sample: float
+    bytes_moved_per_update: float
+    ops_per_pass: int
+    ops_per_update: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """What the training of a workload needs.
 
@@ -52,6 +96,12 @@ class Demand:
         disk_bytes: Local disk for data cache and checkpoints.
         cpu_s_per_step: CPU seconds per step measured on this machine, None where not measured.
         method: How the figures came about, for people.
+        cases: The table over precision x recompute x shards; empty where only ``memory`` is known.
+        family: Name under which corrections are learned: the model's factory.
+        sample_bytes: Bytes of one sample as it goes to the device, None where unknown.
+        loader_samples_per_core_s: Samples that one core reads and decodes per second, measured; None where not.
+        tensor_bytes_per_sample: Bytes that tensor-parallel workers reduce per sample, None where it is not possible.
+        checkpoint_bytes: Bytes of one checkpoint, None where unknown.
     """
 
     memory: MemoryByComponent
@@ -66,3 +116,9 @@ class Demand:
     disk_bytes: int
     cpu_s_per_step: float | None
     method: str
+    cases: tuple[StepCase, ...] = ()
+    family: str = "unknown"
+    sample_bytes: int | None = None
+    loader_samples_per_core_s: float | None = None
+    tensor_bytes_per_sample: float | None = None
+    checkpoint_bytes: int | None = None

@@ -56,6 +56,14 @@ class Offer:
         price: Price with date and source; an offer without one is listed but never chosen by cost.
         facts_as_of: ISO date of the hardware facts.
         facts_source: Source of the hardware facts.
+        power_source: Where the powers come from and whether they are measured or estimated.
+        interconnect_bytes_per_s: Bandwidth between the accelerators of one instance, per accelerator and direction.
+        network_bytes_per_s: Bandwidth between instances.
+        mig_profiles: Partition profiles that the accelerator can be cut into, empty without the capability.
+        mig_profile: Set for an offer that is one partition of an accelerator.
+        interruptions_per_h: Expected interruptions per hour of this offer, None where nobody said.
+        interruptions_source: Where that rate comes from.
+        flags: What a reader has to know about the offer: an old price, an estimated price.
     """
 
     instance_type: str
@@ -77,6 +85,14 @@ class Offer:
     price: Price | None
     facts_as_of: str
     facts_source: str
+    power_source: str | None = None
+    interconnect_bytes_per_s: float | None = None
+    network_bytes_per_s: float | None = None
+    mig_profiles: tuple[str, ...] = ()
+    mig_profile: str | None = None
+    interruptions_per_h: float | None = None
+    interruptions_source: str | None = None
+    flags: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -88,11 +88,21 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedOffer:
-    """One alternative: an offer with its prediction, or with the reason why it was rejected."""
+    """One alternative: an offer with its prediction, or with the reason why it was rejected.
+
+    Attributes:
+        offer: The offer.
+        prediction: What the training would take on it, None where unknown.
+        rejected: Why it may not be chosen, None where it may.
+        layout: The best layout on it, None where none fits.
+        instances: Instances of it.
+    """
 
     offer: Offer
     prediction: Prediction | None
     rejected: str | None
+    layout: Layout | None = None
+    instances: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +120,8 @@ class Plan:
         naive: The choice without sizing: the largest accelerator type on demand; None without a priced one.
         interruptions_per_h: Assumed for the chosen offer; None where nobody said.
         fallback_layouts: What to try, in this order, when the layout runs out of memory all the same.
+        instances: Instances of the offer.
+        front: Plans that no other one beats in time, cost and carbon together, the chosen one included.
     """
 
     offer: Offer
@@ -122,3 +134,5 @@ class Plan:
     naive: RankedOffer | None
     interruptions_per_h: float | None = None
     fallback_layouts: tuple[Layout, ...] = ()
+    instances: int = 1
+    front: tuple[RankedOffer, ...] = ()
