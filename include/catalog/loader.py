@@ -169,8 +169,3 @@ def _offer(catalog: Catalog, entry: InstanceType, region: str, purchase: Purchas
         facts_as_of=catalog.facts.as_of.isoformat(),
         facts_source=f"{catalog.facts.source}{datasheet}",
     )
-
-
-def age_days(price: Price, today: date) -> int:
-    """Age of a price in days; a saving computed from an old price has to say so."""
-    return (today - date.fromisoformat(price.as_of)).days

@@ -42,6 +42,12 @@ class Settings(Edge):
     lease_expires_s: float = Field(default=3600.0, gt=0, description="Life of a lease on this machine, at the longest.")
     lease_idle_s: float = Field(default=180.0, gt=0, description="Idle seconds after which an agent leaves by itself.")
     quota_leases: int = Field(default=8, ge=1, description="Leases that may be open at once in this installation.")
+    price_stale_after_days: int = Field(
+        default=90, ge=1, le=3650, description="Age in days from which a listed or own price is flagged as stale."
+    )
+    spot_price_stale_after_days: int = Field(
+        default=7, ge=1, le=3650, description="Age in days from which a spot price is flagged as stale."
+    )
     energy_meter: str = Field(default="auto", pattern="^(auto|codecarbon|estimate)$")
     stream_above_bytes: int = Field(
         default=2 * 2**30,

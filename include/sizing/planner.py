@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from include.catalog.loader import age_days
+from include.catalog.freshness import age_days
 from include.config.settings import Settings
 from include.config.workload import Workload
 from include.core.contracts.demand import Demand

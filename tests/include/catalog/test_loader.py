@@ -8,8 +8,8 @@ from datetime import date
 import pytest
 from pydantic import ValidationError
 
-from include.catalog.loader import CATALOG, age_days, load_catalog, read_catalog
-from include.core.contracts.offer import Price, PurchaseOption
+from include.catalog.loader import CATALOG, load_catalog, read_catalog
+from include.core.contracts.offer import PurchaseOption
 
 OFFERS = load_catalog()
 
@@ -113,8 +113,3 @@ def test_without_a_source_there_is_no_figure():
 def test_a_damaged_catalog_is_refused(damaged, change, message):
     with pytest.raises(ValidationError, match=message):
         read_catalog(damaged(change))
-
-
-def test_age_of_a_price():
-    price = Price(usd_per_h="1", as_of="2025-11-30", source="x", method="quoted")
-    assert age_days(price, date(2026, 11, 30)) == 365
