@@ -18,6 +18,8 @@ class Correction:
         runs: Runs that the medians rest on.
         worst_memory_ratio: The largest ratio seen, None where never measured.
         as_of: ISO date of the newest of them.
+        flags: What a reader has to know: a ratio that was cut to the allowed range, an out-of-memory among the runs.
+        time_spread: Largest over smallest of the time ratios; None for fewer than two.
     """
 
     family: str
@@ -28,3 +30,5 @@ class Correction:
     runs: int
     worst_memory_ratio: float | None
     as_of: str
+    flags: tuple[str, ...] = ()
+    time_spread: float | None = None

@@ -76,6 +76,10 @@ class Prediction:
         gco2e: Expected carbon in grams of CO2 equivalent.
         peak_device_bytes: Peak device memory, with margin.
         method: How the figures came about.
+        step_s: Seconds of one step before anything learned from earlier runs went in, None where unknown: what a
+            measured step is held against.
+        traced_peak_bytes: Peak of the training's own tensors on one device, without margin and before anything learned
+            went in, None where unknown: what a measured peak is held against.
     """
 
     time_s: float | None
@@ -84,6 +88,8 @@ class Prediction:
     gco2e: float | None
     peak_device_bytes: int
     method: str
+    step_s: float | None = None
+    traced_peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
