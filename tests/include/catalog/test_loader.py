@@ -8,7 +8,8 @@ from datetime import date
 import pytest
 from pydantic import ValidationError
 
-from include.catalog.loader import CATALOG, load_catalog, read_catalog
+from include.catalog.catalog_file import CATALOG, read_catalog
+from include.catalog.loader import load_catalog
 from include.core.contracts.offer import PurchaseOption
 
 OFFERS = load_catalog()
@@ -84,10 +85,57 @@ def test_known_figures():
 
 
 def test_without_a_source_there_is_no_figure():
+    graviton = next(o for o in OFFERS if o.instance_type == "g5g.xlarge")  # nobody published a datasheet of its T4G
+    assert graviton.accelerator_tflops == {}
+    assert graviton.memory_bandwidth_bytes_per_s is None
+    assert (graviton.idle_w, graviton.peak_w) == (None, None)
+    assert graviton.power_source == "unknown: no published power of T4g"
+
+
+def test_every_power_says_how_it_was_estimated():
+    for offer in OFFERS:
+        assert (offer.idle_w is None) == (offer.peak_w is None)
+        assert offer.power_source.startswith("estimated: " if offer.peak_w else "unknown: ")
+        if offer.peak_w is not None:
+            assert 0 < offer.idle_w < offer.peak_w
+
+
+def test_power_of_an_instance_is_its_accelerators_and_its_share_of_a_host():
+    p4d = next(o for o in OFFERS if o.instance_type == "p4d.24xlarge")
+    memory_w = 0.392 * 1179648 * 2**20 / 1e9
+    assert p4d.peak_w == pytest.approx(8 * 400 + 96 * 3.5 + memory_w)
+    assert p4d.idle_w == pytest.approx(8 * 46 + 96 * 0.74 + memory_w)
+
+
+def test_what_the_train_job_cannot_use_has_no_rate_and_says_so():
     trainium = next(o for o in OFFERS if o.instance_type == "trn1.2xlarge")
     assert trainium.accelerator_tflops == {}
-    assert trainium.memory_bandwidth_bytes_per_s is None
-    assert all(o.peak_w is None and o.idle_w is None for o in OFFERS)
+    assert trainium.flags == ("needs the neuron software, which the train job lacks",)
+    assert trainium.memory_bandwidth_bytes_per_s == 820e9
+
+
+def test_links_within_and_between_instances():
+    by_type = {o.instance_type: o for o in OFFERS}
+    assert by_type["p5.48xlarge"].interconnect_bytes_per_s == 450e9
+    assert by_type["p5.48xlarge"].network_bytes_per_s == 400e9
+    assert by_type["g4dn.12xlarge"].interconnect_bytes_per_s == 15.75e9
+    assert by_type["g4dn.xlarge"].interconnect_bytes_per_s is None  # a single accelerator has nobody to talk to
+    assert by_type["g4dn.xlarge"].network_bytes_per_s == 0.625e9  # "Up to 25 Gigabit" are 5 without bursts
+
+
+def test_only_whole_accelerators_that_can_be_cut_have_profiles():
+    by_type = {o.instance_type: o for o in OFFERS}
+    assert "3g.40gb" in by_type["p4de.24xlarge"].mig_profiles
+    assert by_type["g6.xlarge"].mig_profiles == ()
+    assert all(o.mig_profile is None for o in OFFERS)
+
+
+def test_interruptions_of_accelerators_are_stated_with_their_source():
+    for offer in OFFERS:
+        assert (offer.interruptions_per_h is None) == (offer.interruptions_source is None)
+        assert (offer.interruptions_per_h is not None) == (offer.accelerators > 0)
+    rates = {o.name: o.interruptions_per_h for o in OFFERS}
+    assert rates["g5.xlarge/spot/us-east-1"] > rates["g5.xlarge/on-demand/us-east-1"] > 0
 
 
 @pytest.mark.parametrize(
@@ -103,6 +151,7 @@ def test_without_a_source_there_is_no_figure():
         (lambda d: entry(d, "g4dn.xlarge").update(chip="T5"), "unknown chips"),
         (lambda d: d["types"].append(entry(d, "g4dn.xlarge")), "listed twice"),
         (lambda d: d["chips"]["T4"].update(source=None), "need 'source'"),
+        (lambda d: d["chips"]["T4"].update(idle_source=None), "needs 'idle_source'"),
         (lambda d: d.update(currency="EUR"), "currency"),
         (lambda d: d["prices"].update(as_of="yesterday"), "as_of"),
         (lambda d: d["prices"].update(source=""), "source"),
