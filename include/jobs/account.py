@@ -1,7 +1,8 @@
 """Job ``account``: log cost, energy and carbon of a run, and the series of its training, to its MLflow run.
 
-Inputs: ``totals`` (the ledger's sums, with methods) and optionally ``predicted`` (what the plan expected). Numbers and
-decimal strings become metrics, text becomes tags, nested figures get dotted names, null is not known and not logged.
+Inputs: ``totals`` (the ledger's sums, with methods) and optionally ``predicted`` (what the plan expected) and
+``recommendation`` (for the next run). Numbers and decimal strings become metrics, text becomes tags, nested figures get
+dotted names, null is not known and not logged.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def run(context: JobContext) -> AccountResult:
     totals = request.inputs.get("totals")
     if not isinstance(totals, dict):
         raise UserError("account request is incomplete", where=request.base, found="no inputs.totals")
-    figures = {**_without_misleading(totals), "predicted": request.inputs.get("predicted")}
+    further = {name: request.inputs.get(name) for name in ("predicted", "recommendation")}
+    figures = {**_without_misleading(totals), **further}
     metrics: dict[str, float] = {}
     tags: dict[str, str] = {}
     for name, value in _leaves(figures):
@@ -47,9 +49,9 @@ def run(context: JobContext) -> AccountResult:
         return AccountResult(mlflow_run_id=None)
     registry = MlflowRegistry(context.settings.mlflow_uri)
     run_key = RunKey(workload=request.workload.name, run_id=request.run_id)
-    found = registry.log_metrics_to_run(run_key, metrics=metrics, tags=tags)
+    found = registry.runs.log_metrics(run_key, metrics=metrics, tags=tags)
     if training.points:
-        registry.log_series_to_run(run_key, training.points)
+        registry.runs.log_series(run_key, training.points)
     return AccountResult(mlflow_run_id=found)
 
 

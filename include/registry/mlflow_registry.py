@@ -1,28 +1,23 @@
-"""The registry on MLflow: find or create by digest, aliases, and the figures of a run.
+"""The registry on MLflow: find or create by digest, and aliases.
 
-Only this file imports MLflow, and only inside functions: it costs seconds. Aliases are used, never stages. MLflow has
+MLflow is imported inside functions only: it costs seconds. Aliases are used, never stages. MLflow has
 no unique key over tags, so "one version per digest" is kept by a rule that every caller follows: of all versions with
 the digest the lowest number is the version, and whoever sees a higher one that no alias points to removes it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from include.core.errors import UserError
-from include.core.ids import run_key
+from include.registry.mlflow_connection import ABSENT, EXISTS, TAG, MlflowConnection, tags_of, tolerating
+from include.registry.mlflow_runs import MlflowRuns
 from include.registry.versions import (
     CHALLENGER,
     CHAMPION,
@@ -32,25 +27,9 @@ from include.registry.versions import (
     RegisteredVersion,
     Registration,
     RegistryError,
-    RunKey,
-    SeriesPoint,
 )
 
-_TAG = "plimsoll."
 _MODEL = "model"
-_SQLITE = "sqlite:///"
-_ABSENT = "RESOURCE_DOES_NOT_EXIST"
-_EXISTS = "RESOURCE_ALREADY_EXISTS"
-# MLflow refuses more metrics in one call.
-_LARGEST_BATCH = 1000
-# MLflow's own defaults retry an absent server for minutes; a job has retries of its own.
-_ENVIRONMENT = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-}
 
 
 class MlflowRegistry:
@@ -61,16 +40,20 @@ class MlflowRegistry:
     """
 
     def __init__(self, uri: str) -> None:
-        self._uri = uri
+        self._connection = MlflowConnection(uri)
+        self.runs = MlflowRuns(self._connection)
 
-    @cached_property
+    @property
     def _client(self) -> Any:  # noqa: ANN401 - MLflow is not typed here
-        return _mlflow().MlflowClient(tracking_uri=self._uri, registry_uri=self._uri)
+        return self._connection.client
 
-    def _set_module_state(self) -> None:
-        """MLflow resolves ``models:/`` URIs and logs models through module state, whatever client is used elsewhere."""
-        _mlflow().set_tracking_uri(self._uri)
-        _mlflow().set_registry_uri(self._uri)
+    def must_exist(self) -> None:
+        """Raise where reading would make an empty registry.
+
+        Raises:
+            RegistryError: The SQLite file is absent.
+        """
+        self._connection.must_exist()
 
     # ---------------------------------------------------------------- registration
 
@@ -86,11 +69,11 @@ class MlflowRegistry:
         found_digest = hashlib.sha256(order.model).hexdigest()
         if found_digest != order.lineage.sha256:
             raise RegistryError(f"artefact has sha256 {found_digest}, lineage says {order.lineage.sha256}")
-        self._set_module_state()
-        experiment = self._experiment(order.run.workload)
-        run = self._run(experiment, order.run)
-        self._log_documents(run, order)
-        with _tolerating(_EXISTS):
+        self._connection.set_module_state()
+        experiment = self.runs.experiment(order.run.workload)
+        run = self.runs.find(experiment, order.run)
+        self.runs.log_documents(run, order)
+        with tolerating(EXISTS):
             self._client.create_registered_model(order.model_name)
         existing = self._settle(order.model_name, order.lineage.sha256)
         if existing is not None:
@@ -104,25 +87,25 @@ class MlflowRegistry:
 
     def _create_version(self, order: Registration, run: str, model_id: str) -> Any:  # noqa: ANN401 - MLflow is not typed
         return self._client.create_model_version(
-            order.model_name, f"models:/{model_id}", run_id=run, tags=_tags(order.lineage), model_id=model_id
+            order.model_name, f"models:/{model_id}", run_id=run, tags=tags_of(order.lineage), model_id=model_id
         )
 
     def _settle(self, model_name: str, sha256: str) -> RegisteredVersion | None:
         """The version of a digest: the lowest. Higher ones without an alias are what a lost race left."""
-        found = self._client.search_model_versions(f"name = '{model_name}' and tags.`{_TAG}sha256` = '{sha256}'")
+        found = self._client.search_model_versions(f"name = '{model_name}' and tags.`{TAG}sha256` = '{sha256}'")
         # The search only says where to look: what it found is read again one by one.
         versions = [self._get(model_name, str(item.version)) for item in found]
         same = [item for item in versions if item and item.lineage and item.lineage.sha256 == sha256]
         same.sort(key=lambda item: int(item.version))
         for surplus in same[1:]:
             if not surplus.aliases:
-                with _tolerating(_ABSENT):
+                with tolerating(ABSENT):
                     self._client.delete_model_version(model_name, surplus.version)
         return same[0] if same else None
 
     def _logged(self, experiment: str, run: str, sha256: str) -> str | None:
         """Id of a model that this run logged before it was interrupted."""
-        logged = self._client.search_logged_models([experiment], filter_string=f"tags.`{_TAG}sha256` = '{sha256}'")
+        logged = self._client.search_logged_models([experiment], filter_string=f"tags.`{TAG}sha256` = '{sha256}'")
         ready = [item for item in logged if item.source_run_id == run and str(item.status) == "READY"]
         return str(ready[0].model_id) if ready else None
 
@@ -150,13 +133,13 @@ class MlflowRegistry:
                 ],
                 onnx_execution_providers=["CPUExecutionProvider"],
                 save_as_external_data=False,
-                tags=_tags(order.lineage),
+                tags=tags_of(order.lineage),
             )  # fmt: skip
         return str(info.model_id)
 
     def repoint(self, version: RegisteredVersion, lineage: Lineage) -> RegisteredVersion:
         """Let a version refer to another copy of the same artefact, when the first one is gone from the store."""
-        for name, value in _tags(lineage).items():
+        for name, value in tags_of(lineage).items():
             self._client.set_model_version_tag(version.model_name, version.version, name, value)
         return self.get(version.model_name, version.version)
 
@@ -177,7 +160,7 @@ class MlflowRegistry:
 
     def _get(self, model_name: str, version: str) -> RegisteredVersion | None:
         item = None
-        with _tolerating(_ABSENT):
+        with tolerating(ABSENT):
             item = self._client.get_model_version(model_name, version)
         return None if item is None else _version(item)
 
@@ -185,7 +168,7 @@ class MlflowRegistry:
         """The version that an alias points to, None where the alias or the model does not exist."""
         item = None
         # MLflow answers an unknown alias with INVALID_PARAMETER_VALUE.
-        with _tolerating(_ABSENT, "INVALID_PARAMETER_VALUE"):
+        with tolerating(ABSENT, "INVALID_PARAMETER_VALUE"):
             item = self._client.get_model_version_by_alias(model_name, alias)
         return None if item is None else _version(item)
 
@@ -218,91 +201,7 @@ class MlflowRegistry:
         if found is None or found.version != version:
             raise RegistryError(f"alias {alias} of {model_name} points to {found and found.version}, wanted {version}")
 
-    # ---------------------------------------------------------------- runs
-
-    def log_metrics_to_run(
-        self, run: RunKey, *, metrics: Mapping[str, float], tags: Mapping[str, str] | None = None
-    ) -> str:
-        """Log figures and tags to the MLflow run of an Airflow run, which is made when there is none yet.
-
-        Returns:
-            Id of the MLflow run.
-        """
-        found = self._run(self._experiment(run.workload), run)
-        self._log_batch(found, metrics=metrics, tags=tags or {})
-        return found
-
-    def log_series_to_run(self, run: RunKey, points: Sequence[SeriesPoint]) -> str:
-        """Log series to the MLflow run of an Airflow run. Safe to repeat: equal points are the same point to MLflow.
-
-        Returns:
-            Id of the MLflow run.
-        """
-        from mlflow.entities import Metric
-
-        found = self._run(self._experiment(run.workload), run)
-        for start in range(0, len(points), _LARGEST_BATCH):
-            part = points[start : start + _LARGEST_BATCH]
-            self._client.log_batch(found, metrics=[Metric(p.name, p.value, p.at_ms, p.step) for p in part])
-        return found
-
-    def _log_batch(self, run: str, *, metrics: Mapping[str, float], tags: Mapping[str, str]) -> None:
-        from mlflow.entities import Metric, RunTag
-
-        at = int(time.time() * 1000)
-        self._client.log_batch(
-            run,
-            metrics=[Metric(name, value, at, 0) for name, value in metrics.items()],
-            tags=[RunTag(name, value) for name, value in tags.items()],
-        )
-
-    def _experiment(self, workload: str) -> str:
-        found = self._client.get_experiment_by_name(workload)
-        if found is None:
-            beside = None
-            if self._uri.startswith(_SQLITE):
-                beside = f"file://{Path(self._uri.removeprefix(_SQLITE)).resolve().parent}/artifacts"
-            with _tolerating(_EXISTS):
-                self._client.create_experiment(workload, artifact_location=beside)
-            found = self._client.get_experiment_by_name(workload)
-        if found.lifecycle_stage != "active":
-            self._client.restore_experiment(found.experiment_id)
-        return str(found.experiment_id)
-
-    def _run(self, experiment: str, run: RunKey) -> str:
-        """The MLflow run of an Airflow run; when two were made at once, all callers take the same one."""
-        key = run_key(run.run_id)
-        runs = self._search_runs(experiment, key)
-        if not runs:
-            self._client.create_run(
-                experiment,
-                tags={f"{_TAG}run_key": key, f"{_TAG}run_id": run.run_id, f"{_TAG}workload": run.workload},
-                run_name=run.run_id,
-            )
-            runs = self._search_runs(experiment, key)
-        return min(runs, key=lambda item: (item[0], item[1]))[1]
-
-    def _search_runs(self, experiment: str, key: str) -> list[tuple[int, str]]:
-        runs = self._client.search_runs([experiment], f"tags.`{_TAG}run_key` = '{key}'")
-        return [(int(item.info.start_time), str(item.info.run_id)) for item in runs]
-
-    def _log_documents(self, run: str, order: Registration) -> None:
-        self._log_batch(run, metrics=order.metrics, tags=_tags(order.lineage))
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in order.documents.items():
-                (Path(folder) / name).write_bytes(content)
-            self._client.log_artifacts(run, folder)
-
     # ---------------------------------------------------------------- reading
-
-    def must_exist(self) -> None:
-        """Raise where reading would make an empty registry: MLflow creates a SQLite file that is not there.
-
-        Raises:
-            RegistryError: The file is absent.
-        """
-        if self._uri.startswith(_SQLITE) and not Path(self._uri.removeprefix(_SQLITE)).exists():
-            raise RegistryError(f"the registry at {self._uri} does not exist")
 
     def model_names(self) -> list[str]:
         """Names of all registered models."""
@@ -333,7 +232,7 @@ class MlflowRegistry:
         Returns:
             A function from encoded rows to logits of shape (rows, classes).
         """
-        self._set_module_state()
+        self._connection.set_module_state()
         import mlflow.pyfunc
 
         model = mlflow.pyfunc.load_model(f"models:/{model_name}/{version}")
@@ -344,33 +243,8 @@ class MlflowRegistry:
         return score
 
 
-def _mlflow() -> Any:  # noqa: ANN401 - MLflow is not typed here
-    """The library, told before its first import to be quiet and not to retry for minutes."""
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    import mlflow
-
-    return mlflow
-
-
-@contextlib.contextmanager
-def _tolerating(*codes: str) -> Iterator[None]:
-    _mlflow()
-    from mlflow.exceptions import MlflowException
-
-    try:
-        yield
-    except MlflowException as error:
-        if error.error_code not in codes:
-            raise
-
-
-def _tags(lineage: Lineage) -> dict[str, str]:
-    return {f"{_TAG}{name}": value for name, value in asdict(lineage).items()}
-
-
 def _version(item: Any) -> RegisteredVersion:  # noqa: ANN401 - MLflow is not typed
-    values = {field.name: item.tags.get(f"{_TAG}{field.name}") for field in fields(Lineage)}
+    values = {field.name: item.tags.get(f"{TAG}{field.name}") for field in fields(Lineage)}
     complete = {name: value for name, value in values.items() if value is not None}
     if complete and len(complete) != len(values):
         missing = sorted(set(values) - set(complete))

@@ -138,15 +138,15 @@ def test_absent_versions_and_aliases(registry: MlflowRegistry) -> None:
 
 def test_figures_go_to_the_run_that_registered(registry: MlflowRegistry) -> None:
     run = registry.register(order()).version.mlflow_run_id
-    assert registry.log_metrics_to_run(RUN, metrics={"usd": 0.25}, tags={"usd_method": "measured"}) == run
+    assert registry.runs.log_metrics(RUN, metrics={"usd": 0.25}, tags={"usd_method": "measured"}) == run
     found = client(registry).get_run(run).data
     assert (found.metrics["usd"], found.tags["usd_method"]) == (0.25, "measured")
 
 
 def test_figures_of_a_run_that_registered_nothing_get_a_run(registry: MlflowRegistry) -> None:
     run = RunKey(workload="toy", run_id="failed-early")
-    first = registry.log_metrics_to_run(run, metrics={"usd": 0.25})
-    assert registry.log_metrics_to_run(run, metrics={"gco2e": 3.0}) == first
+    first = registry.runs.log_metrics(run, metrics={"usd": 0.25})
+    assert registry.runs.log_metrics(run, metrics={"gco2e": 3.0}) == first
 
 
 def test_a_version_can_be_pointed_at_another_copy(registry: MlflowRegistry) -> None:
@@ -174,4 +174,4 @@ def test_over_http_everything_is_the_same(mlflow_server: str) -> None:
     client(registry).delete_model_version(name, "1")
     found = live_references(registry, expected=[name])
     assert {item.version for item in found if item.model_name == name} == {"2"}
-    assert registry.log_metrics_to_run(RUN, metrics={"usd": 1.0}) == first.version.mlflow_run_id
+    assert registry.runs.log_metrics(RUN, metrics={"usd": 1.0}) == first.version.mlflow_run_id

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from include.registry.mlflow_connection import tags_of
 from include.registry.mlflow_registry import MlflowRegistry
 from include.registry.references import live_references
 from include.registry.versions import Lineage, RegistryError
@@ -21,10 +22,8 @@ LINEAGE = {
 
 def add_version(registry: MlflowRegistry, name: str, sha256: str) -> str:
     """A version without an artefact: references are about tags."""
-    from include.registry import mlflow_registry
-
     client = registry._client
-    tags = mlflow_registry._tags(Lineage(sha256=sha256, **LINEAGE))
+    tags = tags_of(Lineage(sha256=sha256, **LINEAGE))
     return str(client.create_model_version(name, "file:///nowhere", tags=tags).version)
 
 
