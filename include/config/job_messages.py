@@ -11,6 +11,7 @@ from include.config.workload import Workload
 from include.core.contracts.dataset import DatasetRef
 from include.core.contracts.demand import Demand
 from include.core.contracts.diagnosis import Diagnosis
+from include.core.contracts.measured import Measured
 from include.core.contracts.plan import Layout
 from include.core.contracts.recipe import Candidate, Recipe
 from include.core.contracts.scorecard import Scorecard, Verdict
@@ -138,6 +139,7 @@ class TrainResult(Edge):
         checkpoint_save_s: Median seconds of one committed checkpoint, measured.
         useful_s: Seconds of this attempt spent in steps.
         diagnosis: What kept this attempt from being faster or cheaper, None where no telemetry was left.
+        measured: Seconds of a step and peak of device memory, None where no telemetry was left.
     """
 
     checkpoint_uri: str
@@ -151,6 +153,7 @@ class TrainResult(Edge):
     checkpoint_save_s: float | None
     useful_s: float
     diagnosis: Diagnosis | None = None
+    measured: Measured | None = None
 
 
 class CompressResult(Edge):

@@ -6,10 +6,13 @@ import logging
 import os
 import signal
 import sys
+from dataclasses import replace
 from typing import NoReturn
 
 from include.config.job_messages import JobRequest, TrainResult
+from include.core.contracts.measured import OUT_OF_MEMORY, OutOfMemory
 from include.core.errors import PlimsollError, PreemptedError, UserError
+from include.core.json_codec import to_json
 from include.jobs.context import JobContext
 from include.training.launcher import launch_training
 from include.training.outcome import WorkerOrder, WorkerOutcome
@@ -44,12 +47,20 @@ def run(context: JobContext) -> TrainResult:
 
 def _launch(context: JobContext, request: JobRequest) -> WorkerOutcome | None:
     order = WorkerOrder(request=request, settings=context.settings, job_dir=context.job_dir)
-    return launch_training(order, store=context.store)
+    outcome = launch_training(order, store=context.store)
+    if outcome is None or outcome.measured is None:
+        return outcome
+    measured = replace(outcome.measured, layout=request.layout)
+    result = None if outcome.result is None else outcome.result.model_copy(update={"measured": measured})
+    return outcome.model_copy(update={"measured": measured, "result": result})
 
 
 def _try_fallback(context: JobContext, outcome: WorkerOutcome) -> WorkerOutcome | None:
     """Train once more on the next layout of the plan, from the last commit."""
     request = context.request
+    # The first layout is the planned one: its failure is what the next prediction learns from.
+    lesson = OutOfMemory(layout=request.layout, measured=outcome.measured, message=outcome.message)
+    context.store.put_json(f"{request.base}/{OUT_OF_MEMORY}", to_json(lesson))
     predicted = request.predicted_peak_bytes
     expected = "no prediction" if predicted is None else f"{predicted / 1e9:.2f} GB were predicted"
     message = f"{outcome.message} | {expected}"

@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from include.core.contracts.diagnosis import Diagnosis
 from include.core.errors import PlimsollError
 from include.core.json_file import read_json, write_json
 from include.core.process import die_with_parent
@@ -24,7 +23,7 @@ from include.training.local_files import NOTICE, ORDER, OUTCOME, STARTED, STEPS,
 from include.training.outcome import WorkerOrder, WorkerOutcome
 from include.training.progress import read_account
 from include.training.telemetry.local_files import TELEMETRY
-from include.training.telemetry_report import publish_telemetry
+from include.training.telemetry_report import AttemptTelemetry, publish_telemetry
 
 _log = logging.getLogger("plimsoll.train")
 _PUBLISH_EVERY_S = 2.0
@@ -77,15 +76,17 @@ def launch_training(order: WorkerOrder, *, store: ObjectStore) -> WorkerOutcome 
         account.publish(exact=True)
         signal.signal(signal.SIGTERM, previous)
     folders = [folder_of(order.job_dir, local_rank) for local_rank in range(workers)]
-    diagnosis = publish_telemetry(folders, store=store, base=order.request.base)
-    return _judged(_read_outcome(order.job_dir, return_code=return_code, workers=workers), diagnosis)
+    telemetry = publish_telemetry(folders, store=store, base=order.request.base)
+    return _judged(_read_outcome(order.job_dir, return_code=return_code, workers=workers), telemetry)
 
 
-def _judged(outcome: WorkerOutcome | None, diagnosis: Diagnosis | None) -> WorkerOutcome | None:
-    """The outcome with the verdict over the attempt in its result."""
-    if outcome is None or outcome.result is None:
+def _judged(outcome: WorkerOutcome | None, telemetry: AttemptTelemetry | None) -> WorkerOutcome | None:
+    """The outcome with what was measured, and in its result also the verdict over the attempt."""
+    if outcome is None or telemetry is None:
         return outcome
-    return outcome.model_copy(update={"result": outcome.result.model_copy(update={"diagnosis": diagnosis})})
+    found = {"measured": telemetry.measured, "diagnosis": telemetry.diagnosis}
+    result = None if outcome.result is None else outcome.result.model_copy(update=found)
+    return outcome.model_copy(update={"result": result, "measured": telemetry.measured})
 
 
 def workers_here(order: WorkerOrder) -> int:

@@ -8,6 +8,7 @@ from typing import Literal
 from include.config.job_messages import JobRequest, TrainResult
 from include.config.schedule import Edge
 from include.config.settings import Settings
+from include.core.contracts.measured import Measured
 
 
 class WorkerOrder(Edge):
@@ -28,6 +29,7 @@ class WorkerOutcome(Edge):
         checkpoint_uri: Its checkpoint.
         result: The training's result, for ``done``.
         message: What went wrong, for all but ``done`` and ``preempted``.
+        measured: Steps and memory of this machine's workers; added by the launcher.
     """
 
     status: Literal["done", "preempted", "bad_input", "out_of_memory", "peer_lost", "error"]
@@ -35,3 +37,4 @@ class WorkerOutcome(Edge):
     checkpoint_uri: str = ""
     result: TrainResult | None = None
     message: str = ""
+    measured: Measured | None = None

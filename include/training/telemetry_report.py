@@ -10,10 +10,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from include.core.contracts.diagnosis import Diagnosis
+from include.core.contracts.measured import Measured
 from include.core.json_codec import from_json, to_json
 from include.core.json_file import read_json
 from include.core.store import ObjectStore
 from include.training.diagnosis import diagnose
+from include.training.measured import measured_of
 from include.training.telemetry.facts import RankTelemetry
 from include.training.telemetry.local_files import TELEMETRY, TRACES
 
@@ -28,14 +30,16 @@ class AttemptTelemetry:
         ranks: Workers that left telemetry.
         diagnosis: The verdict over them.
         traces: URIs of profiler traces.
+        measured: Step and peak, to be held against the prediction.
     """
 
     ranks: tuple[RankTelemetry, ...]
     diagnosis: Diagnosis
     traces: tuple[str, ...] = ()
+    measured: Measured | None = None
 
 
-def publish_telemetry(folders: Sequence[Path], *, store: ObjectStore, base: str) -> Diagnosis | None:
+def publish_telemetry(folders: Sequence[Path], *, store: ObjectStore, base: str) -> AttemptTelemetry | None:
     """Bring the telemetry of this machine's workers to the store and judge it. Never raises: it is no part of the work.
 
     Args:
@@ -44,7 +48,7 @@ def publish_telemetry(folders: Sequence[Path], *, store: ObjectStore, base: str)
         base: Prefix of the attempt.
 
     Returns:
-        The verdict, or None when no worker left telemetry or the store did not take it.
+        What was published, or None when no worker left telemetry or the store did not take it.
     """
     try:
         return _publish(folders, store=store, base=base)
@@ -53,17 +57,17 @@ def publish_telemetry(folders: Sequence[Path], *, store: ObjectStore, base: str)
         return None
 
 
-def _publish(folders: Sequence[Path], *, store: ObjectStore, base: str) -> Diagnosis | None:
+def _publish(folders: Sequence[Path], *, store: ObjectStore, base: str) -> AttemptTelemetry | None:
     ranks = tuple(rank for folder in folders if (rank := _read(folder)) is not None)
     if not ranks:
         return None
     traces = tuple(uri for folder in folders for uri in _upload_traces(folder, store=store, base=base))
-    found = AttemptTelemetry(ranks=ranks, diagnosis=diagnose(ranks), traces=traces)
+    found = AttemptTelemetry(ranks=ranks, diagnosis=diagnose(ranks), traces=traces, measured=measured_of(ranks))
     store.put_json(f"{base}/{TELEMETRY}", to_json(found))
     for folder in folders:
         (folder / TELEMETRY).unlink(missing_ok=True)
     _log.info("telemetry: %s: %s", found.diagnosis.verdict.value, found.diagnosis.reason)
-    return found.diagnosis
+    return found
 
 
 def _read(folder: Path) -> RankTelemetry | None:

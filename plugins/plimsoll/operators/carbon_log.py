@@ -17,7 +17,9 @@ class CarbonLogOperator(RunJobOperator):
     """Writes ``report.json``, logs the totals to the run's MLflow run and fails a run above ``limits.max_gco2e``.
 
     Every figure carries its method. A figure with an unknown part is null and its known part stands beside it; an
-    unknown carbon total with a limit set fails the run too, since nobody can say that the limit holds.
+    unknown carbon total with a limit set fails the run too, since nobody can say that the limit holds. What the
+    training was predicted to take and what it took go into the ledger, from which the next plan learns; the report
+    recommends what to rent for the next run.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -27,19 +29,17 @@ class CarbonLogOperator(RunJobOperator):
         """The totals as they stand when the job is submitted, beside what the plan had predicted."""
         report = self._report(run, installation)
         registered = context["ti"].xcom_pull(task_ids=task_ids.REGISTER)
-        return {"inputs": {"totals": report["totals"], "predicted": report["predicted"], "registered": registered}}
+        figures = {name: report[name] for name in ("totals", "predicted", "recommendation")}
+        return {"inputs": {**figures, "registered": registered}}
 
     def finish(self, context: Any, run: RunRecord, installation: Installation, result: dict[str, Any]) -> Any:  # noqa: ARG002 - overrides
-        """Write the report with this job's own charge in it, record predicted against actual, check the limit."""
+        """Record predicted against actual, write the report with this job's own charge in it, check the limit."""
+        from plimsoll.hooks.training_outcome import record_outcome
+
+        # First the event: the recommendation then rests on this run too.
+        record_outcome(run, installation)
         report = {**self._report(run, installation), "mlflow_run_id": result.get("mlflow_run_id")}
         installation.store.put_json(f"{run.run_prefix}/report.json", report)
-        installation.ledger.record(
-            "prediction",
-            dag_id=run.dag_id,
-            run_id=run.run_id,
-            key=f"prediction:{run.dag_id}/{run.run_id}",
-            body={"predicted": report["predicted"], "actual_training": report["training"]},
-        )
         self._check_limit(run, report["totals"])
         totals = report["totals"]
         return {name: totals[name] for name in ("usd", "kwh", "gco2e", "useful_s", "lost_s", "idle_s", "utilisation")}
@@ -47,22 +47,19 @@ class CarbonLogOperator(RunJobOperator):
     @staticmethod
     def _report(run: RunRecord, installation: Installation) -> dict[str, Any]:
         from include.core.json_codec import to_json
+        from include.sizing.comparison import compare
+        from plimsoll.hooks.training_outcome import next_run, training_outcome
 
         ledger = installation.ledger
-        charges = ledger.charges(dag_id=run.dag_id, run_id=run.run_id)
-        training = [charge for charge in charges if charge.lease_id.startswith("train-")]
         plan = read_plan(run, installation)
+        actual = training_outcome(run, installation)
         return {
             "totals": to_json(ledger.totals(dag_id=run.dag_id, run_id=run.run_id)),
-            "charges": [to_json(charge) for charge in charges],
+            "charges": [to_json(charge) for charge in ledger.charges(dag_id=run.dag_id, run_id=run.run_id)],
             "predicted": None if plan is None else to_json(plan.prediction),
-            "training": {
-                "time_s": sum(charge.paid_s or 0.0 for charge in training) if training else None,
-                "usd": _sum([charge.effective_cost_usd for charge in training]),
-                "kwh": _sum([charge.kwh for charge in training]),
-                "gco2e": _sum([charge.gco2e for charge in training]),
-                "method": "charges of the train leases in the ledger",
-            },
+            "training": None if actual is None else to_json(actual),
+            "compared": to_json(compare(plan, actual)) if plan and actual else [],
+            "recommendation": to_json(next_run(run, installation, plan, actual)) if plan and actual else None,
             "naive": None if plan is None or plan.naive is None else to_json(plan.naive),
         }
 
@@ -78,8 +75,3 @@ class CarbonLogOperator(RunJobOperator):
             )
         if found > limit:
             raise AirflowFailException(f"run={run.run_id} limits.max_gco2e: found {found:.3f} g, allowed {limit} g")
-
-
-def _sum(values: list[Any]) -> float | None:
-    """Sum of known values; None when one is unknown or there is none."""
-    return None if not values or None in values else float(sum(values))

@@ -9,8 +9,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from include.core.ids import run_prefix
 from plimsoll import task_ids
-from plimsoll.hooks.installation import connect
-from plimsoll.hooks.run_context import word_of
+from plimsoll.hooks.installation import Installation, connect
+from plimsoll.hooks.run_context import read_run, word_of
 
 _BAD = ("failed", "upstream_failed")
 
@@ -35,8 +35,11 @@ class SealOperator(BaseOperator):
         """Look at all task states."""
         ti = context["ti"]
         states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[ti.run_id]).get(ti.run_id, {})
-        store, prefix = connect().store, run_prefix(workload=ti.dag_id, run_id=ti.run_id)
+        installation, prefix = connect(), run_prefix(workload=ti.dag_id, run_id=ti.run_id)
+        store = installation.store
         store.put_json(f"{prefix}/sealed.json", {"run_id": ti.run_id})
+        if store.exists(f"{prefix}/plan.json"):
+            self._learn(context, installation)
         bad = {task: word_of(state) for task, state in states.items() if word_of(state) in _BAD}
         if bad:
             raise AirflowFailException(f"run={ti.run_id} is not sound: {bad}")
@@ -51,3 +54,12 @@ class SealOperator(BaseOperator):
             if key:
                 store.put_json(key, {"run_id": ti.run_id})
         return {"sealed": ti.run_id}
+
+    def _learn(self, context: Any, installation: Installation) -> None:
+        """A run that failed before its report teaches too: what did not fit, what took too long."""
+        from plimsoll.hooks.training_outcome import record_outcome
+
+        try:
+            record_outcome(read_run(context, installation), installation)
+        except Exception:  # what the run was decides its state, not what could be learned from it
+            self.log.warning("nothing was learned from this run", exc_info=True)

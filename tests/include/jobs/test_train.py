@@ -14,8 +14,10 @@ import pytest
 from include.config.job_messages import TrainResult
 from include.config.settings import Settings
 from include.core.contracts.dataset import DatasetRef
+from include.core.contracts.measured import OUT_OF_MEMORY, OutOfMemory
 from include.core.contracts.plan import Layout
 from include.core.errors import PlimsollError, PreemptedError, UserError
+from include.core.json_codec import from_json
 from include.core.store import ObjectStore
 from include.jobs import train
 from include.jobs.context import JobContext
@@ -182,3 +184,5 @@ def test_out_of_memory_is_tried_once_more_on_the_next_layout(
     with pytest.raises(raised, match=text):
         train.run(context)
     assert launched == [first, *fallbacks]
+    lesson = from_json(OutOfMemory, file_store.get_json(f"{request.base}/{OUT_OF_MEMORY}"))
+    assert (lesson.layout, lesson.measured) == (first, None)

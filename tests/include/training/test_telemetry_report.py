@@ -31,9 +31,10 @@ def test_all_workers_are_judged_together_and_published_once(any_store: ObjectSto
     ]
     found = publish_telemetry(folders, store=any_store, base=BASE)
     assert found is not None
-    assert found.verdict == Slowness.STRAGGLER
+    assert found.diagnosis.verdict == Slowness.STRAGGLER
     published = from_json(AttemptTelemetry, any_store.get_json(f"{BASE}/{TELEMETRY}"))
-    assert published.diagnosis == found
+    assert published == found
+    assert published.measured.step_s == pytest.approx(0.1)
     assert [rank.rank for rank in published.ranks] == [0, 1]
     assert publish_telemetry(folders, store=any_store, base=BASE) is None, "a later launch does not take it for its own"
 
@@ -54,7 +55,7 @@ def test_worker_without_telemetry_is_left_out(file_store: ObjectStore, tmp_path:
     folders = [worker(tmp_path / "0", data_wait=0.02, compute=0.9), tmp_path / "1", tmp_path / "2"]
     found = publish_telemetry(folders, store=file_store, base=BASE)
     assert found is not None
-    assert found.verdict == Slowness.OK
+    assert found.diagnosis.verdict == Slowness.OK
     assert publish_telemetry([tmp_path / "1"], store=file_store, base=BASE) is None
 
 
