@@ -19,10 +19,11 @@ _CUDA = re.compile(r"^(nvidia-(cu|nccl|nv[jst])|cuda-|triton|torchvision==)")
 _ALL = "requirements/dev.txt"
 # File -> inputs. The first file holds every pin, and the others take theirs from it.
 TARGETS = {
-    _ALL: ("airflow", "worker", "dev"),
+    _ALL: ("airflow", "worker", "packing", "dev"),
     "requirements.txt": ("airflow", "worker"),
     "requirements/worker.txt": ("worker",),
     "requirements/airflow.txt": ("airflow",),
+    "requirements/packing.txt": ("packing",),
     "requirements/bench.txt": ("worker", "bench"),
 }
 
