@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from include.catalog.catalog_file import CATALOG, Catalog, Chip, InstanceType, Sourced, read_catalog
 from include.catalog.interruptions import stated_rate
@@ -13,6 +15,12 @@ from include.core.contracts.offer import Offer, Price, PurchaseOption
 
 MIB = 2**20
 GBIT_BYTES = 1e9 / 8
+
+
+@cache
+def load_chips() -> Mapping[str, Chip]:
+    """Accelerators of the bundled list, by name."""
+    return MappingProxyType(read_catalog().chips)
 
 
 @cache

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
+from include.catalog.catalog_file import Chip, InstanceType, Sourced
 from include.catalog.freshness import Staleness, with_price_checked
-from include.catalog.loader import load_catalog
+from include.catalog.loader import instance_offer, load_catalog, load_chips
+from include.catalog.own_file import read_own_catalog
+from include.catalog.own_offers import OwnFile, committed_offers, machine_offers
+from include.catalog.refreshed_file import Quote, Refreshed, read_refreshed
 from include.config.settings import Settings
-from include.core.contracts.offer import Offer
+from include.core.contracts.offer import Offer, Price, PurchaseOption
+from include.core.store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,15 +36,93 @@ def load_offers(settings: Settings, *, today: date) -> OfferList:
     """All offers but this machine's, which its engine makes.
 
     Args:
-        settings: From which age a price is old.
-        today: Date against which prices are old.
+        settings: Where the refreshed file and the user's file are, and from which age a price is old.
+        today: Date against which prices are old and commitments over.
+
+    Raises:
+        UserError: The user's file cannot be read or has mistakes; one line for each of them.
     """
+    refreshed, damaged = read_refreshed(ObjectStore(settings.store))
+    rented = load_catalog() if refreshed is None else merge_refreshed(load_catalog(), refreshed)
+    own, over = _own(settings, rented, today=today)
     staleness = Staleness.of(settings)
-    offers = tuple(with_price_checked(offer, today=today, staleness=staleness) for offer in load_catalog())
-    return OfferList(offers=offers, notes=_notes(offers))
+    offers = tuple(with_price_checked(offer, today=today, staleness=staleness) for offer in (*own, *rented))
+    return OfferList(offers=offers, notes=(*((damaged,) if damaged else ()), *over, *_notes(offers)))
+
+
+def _own(settings: Settings, rented: tuple[Offer, ...], *, today: date) -> tuple[tuple[Offer, ...], tuple[str, ...]]:
+    if not settings.catalog_file:
+        return (), ()
+    path = Path(settings.catalog_file)
+    own = OwnFile(path=path.name, catalog=read_own_catalog(path))
+    committed, over = committed_offers(own, rented=rented, today=today)
+    return (*machine_offers(own, chips=load_chips()), *committed), over
+
+
+def merge_refreshed(bundled: tuple[Offer, ...], refreshed: Refreshed) -> tuple[Offer, ...]:
+    """Offers of the bundled list, with those of the regions that were asked replaced.
+
+    An on-demand price that the refresh did not find is the bundled one, with its older day. A spot offer is of a zone
+    where a spot price is known, else of the region and without a price.
+    """
+    asked = set(refreshed.regions)
+    chips = {**refreshed.chips, **load_chips()}
+    listed = {
+        (offer.instance_type, offer.region): offer.price
+        for offer in bundled
+        if offer.purchase is PurchaseOption.ON_DEMAND
+    }
+    quotes: dict[tuple[str, str, str], list[Quote]] = {}
+    for quote in refreshed.quotes:
+        quotes.setdefault((quote.type, quote.region, quote.purchase), []).append(quote)
+    found = (
+        offer
+        for entry in refreshed.types
+        for region in entry.regions
+        for purchase in entry.purchase
+        for offer in _refreshed_offers(
+            entry,
+            chips=chips,
+            facts=refreshed.facts,
+            region=region,
+            purchase=PurchaseOption(purchase),
+            quotes=quotes.get((entry.type, region, purchase), []),
+            listed=listed.get((entry.type, region)),
+        )
+    )
+    return (*(offer for offer in bundled if offer.region not in asked), *found)
+
+
+def _refreshed_offers(
+    entry: InstanceType,
+    *,
+    chips: Mapping[str, Chip],
+    facts: Sourced,
+    region: str,
+    purchase: PurchaseOption,
+    quotes: list[Quote],
+    listed: Price | None,
+) -> Iterator[Offer]:
+    chip = chips[entry.chip] if entry.chip else None
+    fallback = listed if purchase is PurchaseOption.ON_DEMAND else None
+    prices: list[tuple[str | None, Price | None]] = [(quote.zone, _price(quote)) for quote in quotes]
+    for zone, price in prices or [(None, fallback)]:
+        yield instance_offer(entry, chip=chip, facts=facts, region=region, purchase=purchase, price=price, zone=zone)
+
+
+def _price(quote: Quote) -> Price:
+    return Price(usd_per_h=quote.usd_per_h, as_of=quote.as_of.isoformat(), source=quote.source, method="quoted")
 
 
 def _notes(offers: tuple[Offer, ...]) -> tuple[str, ...]:
+    priced = Counter(offer.purchase for offer in offers if offer.price is not None)
     stale = sum(any(flag.startswith("stale") for flag in offer.flags) for offer in offers)
-    priced = sum(offer.price is not None for offer in offers)
-    return (f"{stale} of {priced} prices are stale",) if stale else ()
+    refused = sum(any(flag.startswith("price refused") for flag in offer.flags) for offer in offers)
+    notes = []
+    if stale:
+        notes.append(f"{stale} of {priced.total()} prices are stale")
+    if refused:
+        notes.append(f"{refused} prices were refused")
+    if not priced[PurchaseOption.SPOT]:
+        notes.append("no spot price is known: refresh the catalog to plan with spot")
+    return tuple(notes)

@@ -45,6 +45,8 @@ def _allowed_keys(location: tuple[Any, ...], *, root: type[BaseModel]) -> str:
     """Legal keys of the model at a location, for messages about unknown keys."""
     candidates: tuple[Any, ...] = (root,)
     for part in location:
+        if isinstance(part, int):
+            continue  # the members of a list are what its annotation already led to
         fields = [model.model_fields for model in candidates if hasattr(model, "model_fields")]
         holders = [known[part].annotation for known in fields if part in known]
         if holders:
@@ -83,14 +85,15 @@ def _line(item: ErrorDetails, *, location: tuple[Any, ...], path: str, root: typ
     return f"{path}: found {_found(item['input'])} | allowed: {item['msg'].removeprefix('Value error, ')}"
 
 
-def describe(error: ValidationError, raw: Any = None) -> list[str]:  # noqa: ANN401 - raw YAML
+def describe(error: ValidationError, raw: Any = None, *, root: type[BaseModel] | None = None) -> list[str]:  # noqa: ANN401 - raw YAML
     """One line per mistake of a pydantic error.
 
     Args:
         error: What pydantic found.
         raw: The mapping that was validated; with it, key paths are those of the file.
+        root: The model that refused it; default: by the title of the error.
     """
-    root = _ROOTS.get(error.title, Workload)
+    root = root or _ROOTS.get(error.title, Workload)
     lines = []
     for item in error.errors(include_url=False):
         location = tuple(part for part in item["loc"] if not str(part).startswith("function-"))

@@ -11,8 +11,10 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from include.config.schedule import Edge
 from include.config.settings_mistakes import mistakes_of, variable_of
 from include.core.errors import UserError
+from include.core.regions import CLOUD_REGIONS
 
 REPO = Path(__file__).resolve().parents[2]
+_LISTS = ("data_roots", "catalog_regions")
 
 
 class Settings(Edge):
@@ -48,6 +50,14 @@ class Settings(Edge):
     spot_price_stale_after_days: int = Field(
         default=7, ge=1, le=3650, description="Age in days from which a spot price is flagged as stale."
     )
+    catalog_file: str = Field(
+        default="", description="YAML file of own machines, reservations and savings plans; empty has none."
+    )
+    catalog_regions: tuple[str, ...] = Field(
+        default=("us-east-1", "us-east-2", "us-west-2", "eu-central-1", "eu-north-1"),
+        min_length=1,
+        description="Cloud regions whose types and prices the price_refresh DAG asks for, separated by ':'.",
+    )
     energy_meter: str = Field(default="auto", pattern="^(auto|codecarbon|estimate)$")
     stream_above_bytes: int = Field(
         default=2 * 2**30,
@@ -82,6 +92,13 @@ class Settings(Edge):
         except ValueError as error:
             raise ValueError("an ISO date such as 2026-11-30") from error
 
+    @field_validator("catalog_regions")
+    @classmethod
+    def _are_cloud_regions(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any(region not in CLOUD_REGIONS for region in value):
+            raise ValueError(f"some of {', '.join(CLOUD_REGIONS)}, separated by ':'")
+        return value
+
     @field_validator("peak_w")
     @classmethod
     def _peak_is_not_below_idle(cls, value: float, info: ValidationInfo) -> float:
@@ -101,7 +118,7 @@ class Settings(Edge):
         for name in cls.model_fields:
             text = source.get(variable_of(name))
             if text is not None:
-                values[name] = tuple(text.split(":")) if name == "data_roots" else text
+                values[name] = tuple(text.split(":")) if name in _LISTS else text
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -112,5 +129,5 @@ class Settings(Edge):
         out = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
-            out[variable_of(name)] = ":".join(map(str, value)) if name == "data_roots" else str(value)
+            out[variable_of(name)] = ":".join(map(str, value)) if name in _LISTS else str(value)
         return out

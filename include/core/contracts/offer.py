@@ -96,5 +96,5 @@ class Offer:
 
     @property
     def name(self) -> str:
-        """Short name for tables: type, option and region."""
-        return f"{self.instance_type}/{self.purchase.value}/{self.region}"
+        """Short name for tables: type, option, and the zone where it is of one, else the region."""
+        return f"{self.instance_type}/{self.purchase.value}/{self.zone or self.region}"

@@ -7,6 +7,7 @@ import pytest
 from include.carbon.intensity import intensity_of, load_intensities
 from include.catalog.loader import load_catalog
 from include.core.errors import UserError
+from include.core.regions import CLOUD_REGIONS, WORLD
 
 
 def test_every_figure_is_dated_and_sourced():
@@ -45,6 +46,19 @@ def test_country_figures_are_codecarbons():
     from codecarbon.input import DataSource
 
     mix = DataSource().get_global_energy_mix_data()
-    for region, country in (("eu-central-1", "DEU"), ("eu-north-1", "SWE"), ("us-east-1", "USA")):
+    for region, country in (("eu-central-1", "DEU"), ("eu-north-1", "SWE"), ("ap-east-2", "TWN")):
         assert intensity_of(region).gco2e_per_kwh == mix[country]["carbon_intensity"]
         assert intensity_of(region).year == mix[country]["year"]
+
+
+def test_figures_of_the_united_states_are_those_of_the_state():
+    from codecarbon.input import DataSource
+
+    states = DataSource().get_country_emissions_data("usa")
+    for region, state in (("us-east-1", "virginia"), ("us-west-2", "oregon")):
+        pounds_per_mwh = states[state]["emissions"]
+        assert intensity_of(region).gco2e_per_kwh == pytest.approx(pounds_per_mwh * 0.45359237, abs=0.001)
+
+
+def test_every_region_is_in_the_table_and_nothing_else():
+    assert load_intensities().keys() == {*CLOUD_REGIONS, WORLD}
