@@ -14,7 +14,7 @@ from include.config.workload import MODEL_PRESETS, Workload
 class RunOptions(Edge):
     """Values of the trigger form. None or empty means: as the workload file says."""
 
-    objective: Literal["cost", "time", "carbon"] | None = None
+    objective: Literal["cost", "time", "carbon", "weighted"] | None = None
     purchase: Literal["auto", "spot", "on-demand"] | None = None
     deadline_h: float | None = Field(default=None, gt=0)
     budget_usd: float | None = Field(default=None, gt=0)

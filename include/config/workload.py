@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AwareDatetime, Field, StringConstraints, field_validator, model_validator
 
 from include.config.data_section import DataSection
 from include.config.recipes import CompressionSection
@@ -23,6 +23,7 @@ MODEL_PRESETS = {
 # DAGs and DAG files of the project itself.
 RESERVED_NAMES = ("lease_reaper", "lifecycle", "storage_lifecycle", "workload_errors")
 _FACTORY = re.compile(r"([a-z_][a-z0-9_]*\.)*[a-z_][a-z0-9_]*:[a-z_][a-z0-9_]*")
+PlaceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
 _IMPORT_ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -58,14 +59,44 @@ class LimitsSection(Edge):
     deadline_h: float | None = Field(default=None, gt=0, description="Hours from the start of the run.")
     budget_usd: float | None = Field(default=None, gt=0, description="US dollars for the whole run.")
     max_gco2e: float | None = Field(default=None, gt=0, description="Grams of CO2 equivalent for the whole run.")
+    deadline: AwareDatetime | None = Field(
+        default=None, description="Moment by which the training must be done, for example 2027-01-31T18:00:00+01:00."
+    )
+
+
+class Weights(Edge):
+    """What US dollars, hours and kilograms of CO2 equivalent are worth beside one another."""
+
+    cost: float = Field(default=0.0, ge=0, le=1e6, description="Per US dollar.")
+    time: float = Field(default=0.0, ge=0, le=1e6, description="Per hour.")
+    carbon: float = Field(default=0.0, ge=0, le=1e6, description="Per kilogram of CO2 equivalent.")
+
+    @model_validator(mode="after")
+    def _something_counts(self) -> Weights:
+        if self.cost + self.time + self.carbon <= 0:
+            raise ValueError("at least one weight above 0")
+        return self
 
 
 class ComputeSection(Edge):
-    """Where the training may run."""
+    """Where the training may run, and what the plan minimises."""
 
     engine: Literal["local"] = "local"
     purchase: Literal["auto", "spot", "on-demand"] = "auto"
     objective: Objective = Objective.COST
+    weights: Weights | None = Field(default=None, description="For ``objective: weighted``.")
+    regions: tuple[PlaceName, ...] = Field(
+        default=(), max_length=64, description="Regions that capacity may be rented in; empty: any."
+    )
+    families: tuple[PlaceName, ...] = Field(
+        default=(), max_length=64, description="Instance families that may be rented, such as g6 or p4de; empty: any."
+    )
+
+    @model_validator(mode="after")
+    def _weights_for_weighted(self) -> ComputeSection:
+        if self.objective is Objective.WEIGHTED and self.weights is None:
+            raise ValueError("'objective: weighted' with 'weights', such as {cost: 1, time: 0.5}")
+        return self
 
 
 class GatesSection(Edge):

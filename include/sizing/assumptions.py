@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from include.carbon.intensity import load_intensities
 from include.config.settings import Settings
-from include.core.contracts.offer import PurchaseOption
+from include.core.contracts.offer import Offer, PurchaseOption
 
 # A memory estimate is taken with this margin. Traced peaks lie 0 to 1 % below the allocator's, with recomputed
 # activations up to 18 % below, because the workspace of convolution kernels is not seen.
 MEMORY_MARGIN = 1.10
 MEMORY_MARGIN_RECOMPUTED = 1.20
+# With peaks of earlier runs on this kind of device, the largest of them is taken with this margin instead.
+MEMORY_MARGIN_LEARNED = 1.05
 # Device memory of the driver's context; not measured on a GPU here.
 GPU_CONTEXT_BYTES = 10**9
 # Share of the memory that may be used; the rest goes to fragmentation.
@@ -20,6 +22,24 @@ USABLE_MEMORY = 0.92
 # Shares of the datasheet's peak that dense training reaches; not calibrated on a GPU here.
 REACHED_FLOP = 0.6
 REACHED_BANDWIDTH = 0.8
+# Share of the nominal bandwidth that collectives and copies reach, without any overlap with arithmetic; neither is
+# calibrated on a GPU here, and both are on the pessimistic side.
+REACHED_LINK = 0.7
+# Between accelerators of one instance where the catalog has no figure, and between an accelerator and its host: PCIe
+# 3.0 x16 has 8 GT/s x 16 lanes x 128/130, that is 15.75 GB/s per direction, the slowest link among the types on offer.
+PCIE_BYTES_PER_S = 15.75e9
+# One hop of a ring, within an instance and over the network (the alpha of the alpha-beta model).
+HOP_S = 1e-5
+NETWORK_HOP_S = 5e-5
+# Traffic of an optimizer that updates offloaded weights on the cores of one worker.
+HOST_UPDATE_BYTES_PER_S = 1e10
+# Copy of a checkpoint that the loop waits for, and its read after an interruption.
+SNAPSHOT_BYTES_PER_S = 2e9
+RESTORE_BYTES_PER_S = 5e8
+# Interruptions of spot capacity after which none comes back, so that the rest runs on demand.
+NOT_REPLACED_SHARE = 0.2
+# Accelerators that the trainer has no backend for.
+NO_BACKEND = ("Inferentia", "Trainium", "Gaudi", "Qualcomm", "Radeon", "VU9P", "VU47P")
 # Launch of one operator from Python.
 LAUNCH_S = 5e-6
 # A validation row costs a forward pass, a training row three times that.
@@ -33,7 +53,7 @@ class Assumptions:
 
     Attributes:
         gco2e_per_kwh: Grid intensity by region of an offer, None or absent where unknown.
-        save_s: Seconds of one committed checkpoint.
+        save_s: Seconds that one checkpoint takes beyond the copy of its bytes.
         start_s: Seconds from launch to the first step, by engine; paid for.
         interruptions_per_h: Expected interruptions per hour, by purchase option.
     """
@@ -42,6 +62,11 @@ class Assumptions:
     save_s: float = 0.1
     start_s: Mapping[str, float]
     interruptions_per_h: Mapping[PurchaseOption, float]
+
+    def rate_of(self, offer: Offer) -> float:
+        """Expected interruptions per hour of one instance: the offer's own rate, or that of its purchase option."""
+        own = offer.interruptions_per_h
+        return self.interruptions_per_h[offer.purchase] if own is None else own
 
 
 def assume(settings: Settings) -> Assumptions:

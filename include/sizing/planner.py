@@ -1,64 +1,46 @@
-"""The plan: rank all offers for a demand, reject with reasons, choose the best that may be launched. Pure."""
+"""The plan: all offers x instances x layouts for a demand, reasons for the rejected, and the best of the rest. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, time
 
-from include.catalog.freshness import age_days
 from include.config.settings import Settings
 from include.config.workload import Workload
+from include.core.contracts.correction import Correction
 from include.core.contracts.demand import Demand
 from include.core.contracts.offer import Offer, PurchaseOption
-from include.core.contracts.plan import Layout, Objective, Plan, Prediction, RankedOffer
-from include.core.errors import NothingFitsError
-from include.sizing.assumptions import USABLE_MEMORY, assume
-from include.sizing.limits import Violation, violations
-from include.sizing.prediction import Forecast, forecast
+from include.core.contracts.plan import Layout, Plan, RankedOffer
+from include.sizing.assumptions import Assumptions, assume
+from include.sizing.front import pareto
+from include.sizing.judging import Judge, Judged, Question, on_demand_prices
+from include.sizing.nearest import nothing_fits
+from include.sizing.prediction import Forecaster, Option, twin_of
 from include.sizing.purchase import PurchaseRule, purchase_rule
+from include.sizing.question import check_places, limits_from
+from include.sizing.remarks import old_price, reversed_prices
+from include.sizing.steps import StepTimes
 
-# Prices older than this are named as old in the plan.
-STALE_AFTER_DAYS = 90
-_NEAREST_SHOWN = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """One offer with its forecast and everything that speaks against it.
-
-    Attributes:
-        offer: The offer.
-        forecast: What the training would take on it.
-        blockers: Reasons that no limit can be relaxed for.
-        violated: Limits that it does not keep.
-    """
-
-    offer: Offer
-    forecast: Forecast
-    blockers: tuple[str, ...]
-    violated: tuple[Violation, ...]
-
-    @property
-    def prediction(self) -> Prediction:
-        """The forecast's figures."""
-        return self.forecast.prediction
-
-    @property
-    def accepted(self) -> bool:
-        """Whether it may be chosen."""
-        return not self.blockers and not self.violated
-
-    def ranked(self) -> RankedOffer:
-        """For the plan: with its prediction where there is one, and the reasons against it."""
-        reasons = "; ".join((*self.blockers, *(v.text for v in self.violated)))
-        known = self.prediction.time_s is not None
-        return RankedOffer(offer=self.offer, prediction=self.prediction if known else None, rejected=reasons or None)
+_FALLBACKS = 4
+# A fallback that needs nearly as much memory would run out of it as well.
+_LESS_MEMORY = 0.9
 
 
-def make_plan(*, demand: Demand, offers: Iterable[Offer], workload: Workload, settings: Settings, today: date) -> Plan:
-    """Choose an offer and a layout for the training.
+def make_plan(
+    *,
+    demand: Demand,
+    offers: Iterable[Offer],
+    workload: Workload,
+    settings: Settings,
+    today: date,
+    now: datetime | None = None,
+    engine: str | None = None,
+    quota: Mapping[str, int] | None = None,
+    corrections: Sequence[Correction] = (),
+) -> Plan:
+    """Choose an offer, a number of instances and a layout for the training.
 
     Args:
         demand: What the training needs.
@@ -66,6 +48,10 @@ def make_plan(*, demand: Demand, offers: Iterable[Offer], workload: Workload, se
         workload: Limits, criticality, objective, engine.
         settings: Region, tariff and powers of this machine.
         today: Date against which prices are old.
+        now: Moment from which ``limits.deadline`` counts; default: the beginning of today, UTC.
+        engine: Engine that may launch, instead of the workload's; ``any`` for the best plan were all configured.
+        quota: vCPUs that may be rented, by class of instances: ``p``, ``g``, ``inf``, ``trn``, ``standard``, ...
+        corrections: What earlier runs taught.
 
     Returns:
         The best offer by the workload's objective; all others stand in ``alternatives`` with their predictions ("what
@@ -73,47 +59,94 @@ def make_plan(*, demand: Demand, offers: Iterable[Offer], workload: Workload, se
 
     Raises:
         NothingFitsError: No offer that can be launched fits; says which limits of the nearest one to relax by how much.
+        UserError: The deadline has passed, or a region or an instance family is unknown.
     """
-    assumptions, layout = assume(settings), _layout(demand, workload)
-    forecasts = [
-        (offer, forecast(demand=demand, offer=offer, workload=workload, layout=layout, assumptions=assumptions))
-        for offer in offers
-    ]
-    rule = purchase_rule(workload, spot_fits=_spot_fits(forecasts, demand, workload))
-    objective = workload.compute.objective
-    judged = sorted(
-        (_judge(offer, found, demand=demand, workload=workload, rule=rule) for offer, found in forecasts),
-        key=lambda item: _rank(item, objective),
+    listed = tuple(offers)
+    check_places(workload, listed)
+    question = Question(
+        workload=workload,
+        limits=limits_from(workload.limits, now=now or datetime.combine(today, time.min, UTC)),
+        engine=engine or workload.compute.engine,
+        quota=quota or {},
+        rule=purchase_rule(workload),
     )
-    accepted = [item for item in judged if item.accepted]
-    if not accepted:
-        raise _nothing_fits(judged, workload)
-    best = accepted[0]
-    others = (*accepted[1:], *(item for item in judged if not item.accepted))
+    assumed, times = assume(settings), StepTimes(demand, workload, corrections)
+    twins = on_demand_prices(listed)
+    judge = Judge(question, times, Forecaster(demand=demand, workload=workload, assumed=assumed, on_demand=twins))
+    judged = sorted((judge.judge(offer) for offer in listed), key=lambda item: _order(item, judge))
+    best = next((item for item in judged if item.accepted), None)
+    if best is None or best.option is None:
+        raise nothing_fits(judged, question)
+    plan = _plan(best.option, judged, judge=judge, question=question, times=times, assumed=assumed)
+    spot = best.offer.purchase is PurchaseOption.SPOT and twin_of(best.offer) in twins
+    return replace(
+        plan,
+        rule=f"{plan.rule}{old_price(best.offer, today)}",
+        fallback_offer=f"{best.offer.instance_type}/on-demand/{best.offer.region}" if spot else None,
+        remarks=reversed_prices(listed, best.offer, precision=workload.training.precision),
+    )
+
+
+def _plan(
+    chosen: Option,
+    judged: Sequence[Judged],
+    *,
+    judge: Judge,
+    question: Question,
+    times: StepTimes,
+    assumed: Assumptions,
+) -> Plan:
+    mine = judge.ranked_option(chosen, None)
+    assert mine.prediction is not None
+    anywhere = next(item for item in judged if item.fits)
+    others = (item for item in judged if item.offer is not chosen.offer)
     return Plan(
-        offer=best.offer,
-        layout=layout,
-        prediction=best.prediction,
-        checkpoint_every_steps=best.forecast.checkpoint_every_steps,
-        objective=objective,
-        rule=f"{_decided_by(best.offer, rule)}{_price_note(best.offer, today)}",
-        alternatives=tuple(item.ranked() for item in others),
-        naive=_naive(judged),
-        interruptions_per_h=assumptions.interruptions_per_h[best.offer.purchase],
-        fallback_layouts=_fallbacks(layout, workload.training.batch_size),
+        offer=chosen.offer,
+        instances=chosen.instances,
+        layout=chosen.step.layout,
+        prediction=mine.prediction,
+        checkpoint_every_steps=chosen.course.every,
+        objective=question.workload.compute.objective,
+        rule=_decided_by(chosen.offer, question.rule),
+        alternatives=tuple(judge.ranked(item) for item in sorted(others, key=lambda item: not item.accepted)),
+        naive=_naive(judged, judge),
+        interruptions_per_h=chosen.instances * assumed.rate_of(chosen.offer),
+        fallback_layouts=fallbacks(chosen, times, batch_size=question.workload.training.batch_size),
+        front=_front(chosen, judged, judge),
+        anywhere=judge.ranked(anywhere) if anywhere.offer is not chosen.offer else None,
     )
 
 
-def _layout(demand: Demand, workload: Workload) -> Layout:
-    training = workload.training
-    return Layout(
-        precision=training.precision,
-        micro_batch=demand.micro_batch,
-        accumulation=math.ceil(training.batch_size / demand.micro_batch),
-    )
+def _order(item: Judged, judge: Judge) -> tuple[float, float, float, str, str, int]:
+    if item.option is None:
+        return math.inf, math.inf, math.inf, item.offer.name, item.offer.zone or "", 1
+    return judge.rank(item.option)
 
 
-def _fallbacks(layout: Layout, batch_size: int) -> tuple[Layout, ...]:
+def _front(chosen: Option, judged: Sequence[Judged], judge: Judge) -> tuple[RankedOffer, ...]:
+    options = [option for item in judged if item.fits for option in item.options]
+    reasons = {id(item.offer): item.reason for item in judged}
+    front = pareto(options)
+    if not any(option is chosen for option in front):
+        # Another engine's plan beats it in everything, or one equals it; it is what will be launched all the same.
+        front = sorted((*front, chosen), key=lambda option: (option.time_s, option.offer.name))
+    return tuple(judge.ranked_option(option, reasons[id(option.offer)]) for option in front)
+
+
+def fallbacks(chosen: Option, times: StepTimes, *, batch_size: int) -> tuple[Layout, ...]:
+    """What to try on the same machines when the layout runs out of memory: less memory each time, the fastest first."""
+    layout, device = chosen.step.layout, times.device_of(chosen.offer)
+    if device is None or times.table.planned_as_traced or chosen.offer.engine == "local":
+        return _halved(layout, batch_size)
+    found: list[Layout] = []
+    room = _LESS_MEMORY * chosen.step.traced_bytes
+    while len(found) < _FALLBACKS and (fit := times.fastest_within(chosen.offer, layout.workers, room)) is not None:
+        found.append(fit.layout)
+        room = _LESS_MEMORY * fit.traced_bytes
+    return tuple(found)
+
+
+def _halved(layout: Layout, batch_size: int) -> tuple[Layout, ...]:
     """The same step in less memory: half the micro-batch, or recomputed activations where it is 1 already."""
     if layout.micro_batch == 1:
         return (replace(layout, activation_checkpointing="block"),) if layout.activation_checkpointing == "off" else ()
@@ -122,99 +155,28 @@ def _fallbacks(layout: Layout, batch_size: int) -> tuple[Layout, ...]:
     return (replace(layout, micro_batch=half, accumulation=math.ceil(rows / half)),)
 
 
-def _judge(offer: Offer, found: Forecast, *, demand: Demand, workload: Workload, rule: PurchaseRule) -> Judged:
-    blockers = [*_memory(offer, found.prediction, demand), *_unknown(offer, found.prediction, workload)]
-    if offer.engine != workload.compute.engine:
-        blockers.append(f"engine {offer.engine} is not configured")
-    if offer.purchase not in rule.admissible:
-        blockers.append(f"not admissible: {rule.sentence}")
-    return Judged(
-        offer=offer,
-        forecast=found,
-        blockers=tuple(blockers),
-        # A prediction without time has no figures at all, which is a blocker of its own.
-        violated=() if found.prediction.time_s is None else violations(found.prediction, workload.limits),
-    )
-
-
-def _memory(offer: Offer, prediction: Prediction, demand: Demand) -> list[str]:
-    reasons = []
-    device = offer.accelerator_memory_bytes
-    if device is not None and prediction.peak_device_bytes > USABLE_MEMORY * device:
-        reasons.append(f"needs {_gb(prediction.peak_device_bytes)} of device memory, has {_gb(device)}")
-    if demand.host_ram_bytes > USABLE_MEMORY * offer.ram_bytes:
-        reasons.append(f"needs {_gb(demand.host_ram_bytes)} of host memory, has {_gb(offer.ram_bytes)}")
-    return reasons
-
-
-def _unknown(offer: Offer, prediction: Prediction, workload: Workload) -> list[str]:
-    objective = workload.compute.objective
-    if prediction.time_s is None:
-        wanted = f"{offer.accelerator or 'CPU'} in {workload.training.precision}"
-        return [f"time unknown: no datasheet figures for {wanted}"]
-    if objective is Objective.COST and prediction.usd is None:
-        return ["no price: listed, never chosen by cost"]
-    if objective is Objective.CARBON and prediction.gco2e is None:
-        return ["carbon unknown: never chosen by carbon"]
-    return []
-
-
-def _spot_fits(forecasts: Sequence[tuple[Offer, Forecast]], demand: Demand, workload: Workload) -> bool:
-    return any(
-        offer.purchase is PurchaseOption.SPOT
-        and offer.engine == workload.compute.engine
-        and not _memory(offer, found.prediction, demand)
-        and not _unknown(offer, found.prediction, workload)
-        and not violations(found.prediction, workload.limits)
-        for offer, found in forecasts
-    )
-
-
-def _rank(item: Judged, objective: Objective) -> tuple[float, float, float, str]:
-    """Best first by the objective; ties by cost, then time, then name. Unknown figures come last."""
-    figures = item.prediction
-    wanted = {Objective.COST: figures.usd, Objective.TIME: figures.time_s, Objective.CARBON: figures.gco2e}[objective]
-    cost, time_s, key = (math.inf if value is None else value for value in (figures.usd, figures.time_s, wanted))
-    return key, cost, time_s, item.offer.name
-
-
-def _nothing_fits(judged: Sequence[Judged], workload: Workload) -> NothingFitsError:
-    engine = workload.compute.engine
-    near = [item for item in judged if not item.blockers]
-    if near:
-        nearest = min(near, key=lambda item: max(v.excess for v in item.violated))
-        return NothingFitsError(
-            "no offer keeps the limits",
-            where=f"workload {workload.name}",
-            found=f"nearest is {nearest.offer.name}: {', '.join(v.text for v in nearest.violated)}",
-            todo=f"{', '.join(v.remedy for v in nearest.violated)}, or train for fewer epochs",
-        )
-    mine = [item for item in judged if item.offer.engine == engine]
-    reasons = [f"{item.offer.name}: {'; '.join(item.blockers)}" for item in mine[:_NEAREST_SHOWN]]
-    return NothingFitsError(
-        f"no offer of engine {engine} fits",
-        where=f"workload {workload.name}",
-        found=" / ".join(reasons) or "no offers at all",
-        todo="use a smaller batch or model, bf16, or another engine",
-    )
-
-
-def _naive(judged: Sequence[Judged]) -> RankedOffer | None:
+def _naive(judged: Sequence[Judged], judge: Judge) -> RankedOffer | None:
     """The choice without sizing: the type with the most device memory, on demand, where it is cheapest."""
     priced = [
-        item
+        (option, item)
         for item in judged
-        if item.offer.purchase is PurchaseOption.ON_DEMAND
-        and item.offer.accelerators
-        and item.prediction.usd is not None
+        if item.offer.purchase is PurchaseOption.ON_DEMAND and item.offer.accelerators
+        for option in ([item.option] if item.option is not None else [])
+        if option.usd is not None
     ]
     if not priced:
         return None
-    largest = max(_device_bytes(item.offer) for item in priced)
+    largest = max(_device_bytes(item.offer) for _, item in priced)
+    candidates = [judge.single(item.offer) for _, item in priced if _device_bytes(item.offer) == largest]
     cheapest = min(
-        (item for item in priced if _device_bytes(item.offer) == largest), key=lambda item: _rank(item, Objective.COST)
+        (option for option in candidates if option is not None and option.usd is not None),
+        key=lambda option: (option.usd, option.time_s, option.offer.name),
+        default=None,
     )
-    return cheapest.ranked()
+    if cheapest is None:
+        return None
+    reason = next(item.reason for item in judged if item.offer is cheapest.offer)
+    return judge.ranked_option(cheapest, reason)
 
 
 def _device_bytes(offer: Offer) -> int:
@@ -224,15 +186,4 @@ def _device_bytes(offer: Offer) -> int:
 def _decided_by(offer: Offer, rule: PurchaseRule) -> str:
     if offer.purchase is PurchaseOption.LOCAL:
         return f"this machine is already there, so nothing is purchased; rented capacity would follow '{rule.sentence}'"
-    return rule.sentence
-
-
-def _price_note(offer: Offer, today: date) -> str:
-    if offer.price is None:
-        return "; its price is unknown"
-    age = age_days(offer.price, today)
-    return f"; its price is {age} days old" if age > STALE_AFTER_DAYS else ""
-
-
-def _gb(size: int) -> str:
-    return f"{size / 1e9:.2f} GB"
+    return f"{rule.sentence}; taken: {offer.purchase.value}"

@@ -1,126 +1,212 @@
-"""What the training would take on one offer. Pure."""
+"""What the training would take on so many instances of one offer. Pure.
+
+Everything here rises with the time of a step: that is what lets the planner look at the fastest layout alone. Hence the
+interval between checkpoints enters as seconds, not as the whole number of steps that is run in the end.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 from include.carbon.energy import estimate_energy
 from include.config.workload import Workload
+from include.core.contracts.correction import Correction
 from include.core.contracts.demand import Demand
 from include.core.contracts.offer import Offer, PurchaseOption
-from include.core.contracts.plan import Layout, Prediction
+from include.core.contracts.plan import Prediction
 from include.sizing.assumptions import (
     FORWARD_SHARE,
-    GPU_CONTEXT_BYTES,
     HOUR_S,
-    MEMORY_MARGIN,
-    MEMORY_MARGIN_RECOMPUTED,
+    NOT_REPLACED_SHARE,
     REACHED_BANDWIDTH,
     REACHED_FLOP,
+    REACHED_LINK,
+    RESTORE_BYTES_PER_S,
+    SNAPSHOT_BYTES_PER_S,
     Assumptions,
 )
-from include.sizing.checkpoints import checkpoint_interval
-from include.sizing.roofline import step_s
+from include.sizing.checkpoints import checkpoint_seconds, whole_steps
+from include.sizing.steps import StepEstimate
+
+# What a twin is looked up by: the same hardware at the same place, however it is paid for.
+Twin = tuple[str, str, str, str | None]
+
+
+class Course(NamedTuple):
+    """How a training goes on some hardware, whatever it costs.
+
+    Attributes:
+        time_s: Wall seconds.
+        interruptions: Expected interruptions.
+        every: Steps between checkpoints.
+    """
+
+    time_s: float
+    interruptions: float
+    every: int
+
+
+class Option(NamedTuple):
+    """One offer x instances with its fastest layout. Unknown is None."""
+
+    offer: Offer
+    instances: int
+    step: StepEstimate
+    course: Course
+    time_s: float
+    usd: float | None
+    kwh: float | None
+    gco2e: float | None
+
+
+def twin_of(offer: Offer) -> Twin:
+    """Key of the offers that differ from this one in purchase option and zone alone."""
+    return offer.engine, offer.instance_type, offer.region, offer.mig_profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """A prediction with what it rests on.
-
-    Attributes:
-        prediction: Time, cost, energy, carbon, memory.
-        checkpoint_every_steps: Checkpoint interval on this offer; once per epoch where the step time is unknown.
-    """
-
-    prediction: Prediction
-    checkpoint_every_steps: int
-
-
-def peak_device_bytes(demand: Demand, offer: Offer, layout: Layout) -> int:
-    """Device memory to reserve: the traced peak with its margin, on an accelerator also the driver's context."""
-    margin = MEMORY_MARGIN_RECOMPUTED if layout.activation_checkpointing != "off" else MEMORY_MARGIN
-    return round(margin * demand.memory.total_bytes) + (GPU_CONTEXT_BYTES if offer.accelerators else 0)
-
-
-def forecast(*, demand: Demand, offer: Offer, workload: Workload, layout: Layout, assumptions: Assumptions) -> Forecast:
-    """Predict one training on one offer.
+class Forecaster:
+    """Predicts one training on any offer.
 
     Only the training is predicted; data preparation, compression and evaluation run on this machine and are not in it.
+
+    Attributes:
+        demand: What the training needs.
+        workload: Its steps, split and checkpoint interval.
+        assumed: What nobody has measured here yet.
+        on_demand: Cheapest on-demand price per hour of each twin, for the rest of a run whose spot capacity is gone.
     """
-    training = workload.training
-    # A training of so many steps names no epoch: the interval is then bounded by its length alone.
-    epoch_steps = demand.steps if training.steps else max(1, demand.steps // training.epochs)
-    step = step_s(demand, offer, batch=training.batch_size, precision=layout.precision)
-    every, time_s = training.checkpoint_every_steps or epoch_steps, None
-    if step is not None:
-        every = training.checkpoint_every_steps or checkpoint_interval(
-            step_s=step,
-            save_s=assumptions.save_s,
-            interruptions_per_h=assumptions.interruptions_per_h[offer.purchase],
-            steps_per_epoch=epoch_steps,
+
+    demand: Demand
+    workload: Workload
+    assumed: Assumptions
+    on_demand: Mapping[Twin, float]
+
+    def course(
+        self, *, step: StepEstimate, ratio: float, engine: str, rate_per_h: float, start_s: float | None = None
+    ) -> Course:
+        """Start, steps, validation after each epoch, saves, and the expected loss to interruptions.
+
+        Args:
+            step: A step of the training.
+            ratio: Measured over predicted seconds of a step, 1 where nothing was learned.
+            engine: Which engine starts it.
+            rate_per_h: Expected interruptions per hour, of all instances together.
+            start_s: Seconds from launch to the first step; default: what is assumed of the engine.
+        """
+        demand, training, split = self.demand, self.workload.training, self.workload.data.split
+        step_s = step.step_s * ratio
+        # A training of so many steps names no epoch: the interval is then bounded by its length alone.
+        epoch = demand.steps if training.steps else max(1, demand.steps // training.epochs)
+        size = demand.checkpoint_bytes or 0
+        save_s = self.assumed.save_s + size / SNAPSHOT_BYTES_PER_S
+        fixed = training.checkpoint_every_steps
+        interval_s = checkpoint_seconds(
+            step_s=step_s, save_s=save_s, interruptions_per_h=rate_per_h, steps_per_epoch=epoch
         )
-        time_s = _time_s(step=step, every=every, demand=demand, offer=offer, workload=workload, assumed=assumptions)
-    kwh, gco2e = _energy(time_s, demand=demand, offer=offer, assumed=assumptions)
-    return Forecast(
-        prediction=Prediction(
-            time_s=time_s,
-            usd=_usd(time_s, offer),
-            kwh=kwh,
-            gco2e=gco2e,
-            peak_device_bytes=peak_device_bytes(demand, offer, layout),
-            method=_method(offer, time_s, assumptions),
-        ),
-        checkpoint_every_steps=every,
-    )
+        every = fixed or whole_steps(interval_s, step_s=step_s, steps_per_epoch=epoch)
+        interval_s = fixed * step_s if fixed else interval_s
+        busy = demand.steps * step_s * (1 + FORWARD_SHARE * split.validation / (1 - split.validation - split.test))
+        saving = demand.steps * step_s / interval_s * save_s
+        start = self.start_s(engine) if start_s is None else start_s
+        interruptions = (busy + saving) / HOUR_S * rate_per_h
+        lost = start + size / RESTORE_BYTES_PER_S + interval_s / 2
+        return Course(
+            time_s=start + busy + saving + interruptions * lost,
+            interruptions=interruptions,
+            every=every,
+        )
 
+    def start_s(self, engine: str) -> float:
+        """Seconds from launch to the first step; a machine of the user's own is taken as one that has to be booted."""
+        return self.assumed.start_s.get(engine, max(self.assumed.start_s.values()))
 
-def _time_s(
-    *, step: float, every: int, demand: Demand, offer: Offer, workload: Workload, assumed: Assumptions
-) -> float:
-    """Start, steps, validation after each epoch, saves, and the expected loss to interruptions."""
-    split = workload.data.split
-    validation_rows_per_row = split.validation / (1 - split.validation - split.test)
-    busy = demand.steps * step * (1 + FORWARD_SHARE * validation_rows_per_row)
-    saving = demand.steps / every * assumed.save_s
-    start = assumed.start_s[offer.engine]
-    lost_per_interruption = start + every / 2 * step
-    interruptions = (busy + saving) / HOUR_S * assumed.interruptions_per_h[offer.purchase]
-    return start + busy + saving + interruptions * lost_per_interruption
+    def option(self, offer: Offer, instances: int, step: StepEstimate, course: Course) -> Option:
+        """Cost, energy and carbon of a course on an offer."""
+        kwh, gco2e = self._energy(offer, instances, step, course.time_s)
+        return Option(offer, instances, step, course, course.time_s, self._usd(offer, instances, course), kwh, gco2e)
 
+    def _usd(self, offer: Offer, instances: int, course: Course) -> float | None:
+        """Own price; of spot capacity that does not come back, the rest at the on-demand price.
 
-def _usd(time_s: float | None, offer: Offer) -> float | None:
-    return None if time_s is None or offer.price is None else float(Decimal(offer.price.usd_per_h)) * time_s / HOUR_S
+        With losses as a Poisson process whose mean over the run is m, the rest after the first of them is on average
+        1 - (1 - exp(-m)) / m of the run.
+        """
+        if offer.price is None:
+            return None
+        price = float(Decimal(offer.price.usd_per_h))
+        hours = instances * course.time_s / HOUR_S
+        fallback = self.on_demand.get(twin_of(offer)) if offer.purchase is PurchaseOption.SPOT else None
+        lost = NOT_REPLACED_SHARE * course.interruptions
+        if fallback is None or fallback <= price or lost <= 0:
+            return price * hours
+        rest = 1 + math.expm1(-lost) / lost
+        return (price + rest * (fallback - price)) * hours
 
+    def _energy(
+        self, offer: Offer, instances: int, step: StepEstimate, time_s: float
+    ) -> tuple[float | None, float | None]:
+        """As the agent will account for it: a shared machine by CPU seconds, a rented one in whole.
 
-def _energy(
-    time_s: float | None, *, demand: Demand, offer: Offer, assumed: Assumptions
-) -> tuple[float | None, float | None]:
-    """Energy and carbon as the agent will account for them: a shared machine by CPU seconds, a rented one in whole."""
-    if time_s is None:
-        return None, None
-    energy = estimate_energy(
-        cpu_s=time_s * demand.vcpus,  # a worker keeps its threads busy
-        wall_s=time_s,
-        cores=offer.vcpus,
-        idle_w=offer.idle_w,
-        peak_w=offer.peak_w,
-        exclusive=offer.purchase is not PurchaseOption.LOCAL,
-        gco2e_per_kwh=assumed.gco2e_per_kwh.get(offer.region),
-    )
-    return energy.kwh, energy.gco2e
+        An accelerated machine is at its peak power while the accelerators are busy, at idle power while they wait for
+        data.
+        """
+        cores = step.busy * offer.vcpus if offer.accelerators else float(self.demand.vcpus)
+        energy = estimate_energy(
+            cpu_s=time_s * cores,  # a worker keeps its threads busy
+            wall_s=time_s,
+            cores=offer.vcpus,
+            idle_w=offer.idle_w,
+            peak_w=offer.peak_w,
+            exclusive=offer.purchase is not PurchaseOption.LOCAL,
+            gco2e_per_kwh=self.assumed.gco2e_per_kwh.get(offer.region),
+        )
+        if energy.kwh is None:
+            return None, None
+        return instances * energy.kwh, None if energy.gco2e is None else instances * energy.gco2e
 
+    def prediction(self, option: Option, learned: Correction | None) -> Prediction:
+        """The figures of an option with the method that they came about by."""
+        return Prediction(
+            time_s=option.time_s,
+            usd=option.usd,
+            kwh=option.kwh,
+            gco2e=option.gco2e,
+            peak_device_bytes=option.step.peak_bytes,
+            method=self._method(option, learned),
+            step_s=option.step.step_s,
+            traced_peak_bytes=option.step.traced_bytes,
+            step_parts=option.step.parts,
+            interruptions=option.course.interruptions,
+        )
 
-def _method(offer: Offer, time_s: float | None, assumed: Assumptions) -> str:
-    memory = "memory: traced with margin"
-    if time_s is None:
-        return f"estimated, training only; time, cost and energy unknown: no figures for this hardware; {memory}"
-    if offer.engine == "local":
-        basis = "CPU seconds per step measured on this machine"
-    else:
-        basis = f"uncalibrated roofline at {REACHED_FLOP:g} of peak FLOP/s and {REACHED_BANDWIDTH:g} of bandwidth"
-    start, rate = assumed.start_s[offer.engine], assumed.interruptions_per_h[offer.purchase]
-    return (
-        f"estimated, training only: {basis}; assumed {start:g} s to start, {assumed.save_s:g} s per checkpoint, "
-        f"{rate:.2g} interruptions per hour; {memory}"
-    )
+    def _method(self, option: Option, learned: Correction | None) -> str:
+        offer, layout = option.offer, option.step.layout
+        if offer.engine == "local" and not offer.accelerators:
+            basis = "CPU seconds per step measured on this machine"
+        else:
+            basis = f"uncalibrated roofline at {REACHED_FLOP:g} of peak FLOP/s and {REACHED_BANDWIDTH:g} of bandwidth"
+        if layout.workers > 1:
+            basis += f", rings at {REACHED_LINK:g} of the links without overlap"
+            if offer.interconnect_bytes_per_s is None:
+                basis += ", links between accelerators assumed to be PCIe 3.0 x16"
+        if option.step.parts.get("data"):
+            basis += ", loading by cores as measured"
+        rate = option.instances * self.assumed.rate_of(offer)
+        memory = "memory: traced with margin"
+        text = (
+            f"estimated, training only: {basis}; assumed {self.start_s(offer.engine):g} s to start, "
+            f"{self.assumed.save_s:g} s per checkpoint, {rate:.2g} interruptions per hour; {memory}"
+        )
+        if self._falls_back(offer):
+            text += (
+                f"; of {NOT_REPLACED_SHARE:g} of all interruptions no spot capacity comes back, the rest is on demand"
+            )
+        return text if learned is None else f"{text}; corrected by {learned.runs} runs, as of {learned.as_of}"
+
+    def _falls_back(self, offer: Offer) -> bool:
+        return offer.purchase is PurchaseOption.SPOT and twin_of(offer) in self.on_demand

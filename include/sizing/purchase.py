@@ -8,6 +8,8 @@ from include.config.workload import Workload
 from include.core.contracts.offer import PurchaseOption
 from include.core.contracts.plan import Criticality
 
+_STEADY = frozenset({PurchaseOption.ON_DEMAND, PurchaseOption.RESERVED})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurchaseRule:
@@ -22,24 +24,21 @@ class PurchaseRule:
     sentence: str
 
 
-def purchase_rule(workload: Workload, *, spot_fits: bool) -> PurchaseRule:
+def purchase_rule(workload: Workload) -> PurchaseRule:
     """Decide the purchase options of a run.
 
     Args:
         workload: Its criticality, and ``compute.purchase`` when the user decided already.
-        spot_fits: Whether some spot offer fits all limits, interruptions included.
     """
     asked, criticality = workload.compute.purchase, workload.criticality
     if asked != "auto":
-        options, why = {PurchaseOption(asked)}, f"the workload asks for {asked}"
+        options, why = frozenset({PurchaseOption(asked)}), f"the workload asks for {asked}"
     elif criticality is Criticality.EXPLORATORY:
-        options, why = {PurchaseOption.SPOT}, "exploratory: only spot, the run waits for it and yields first"
+        options = frozenset({PurchaseOption.SPOT})
+        why = "exploratory: only spot, the run waits for it and yields first"
     elif criticality is Criticality.CRITICAL:
-        options = {PurchaseOption.ON_DEMAND, PurchaseOption.RESERVED}
-        why = "critical: reserved or on-demand, no capacity that can be taken away"
-    elif spot_fits:
-        options, why = {PurchaseOption.SPOT}, "normal: spot, since the limits allow for its interruptions"
+        options, why = _STEADY, "critical: reserved or on-demand, no capacity that can be taken away"
     else:
-        options = {PurchaseOption.ON_DEMAND}
-        why = "normal: on-demand, since no spot offer with a known price keeps the limits"
-    return PurchaseRule(admissible=frozenset({*options, PurchaseOption.LOCAL}), sentence=why)
+        options = _STEADY | {PurchaseOption.SPOT}
+        why = f"normal: whichever is best by {workload.compute.objective.value} with expected interruptions counted in"
+    return PurchaseRule(admissible=options | {PurchaseOption.LOCAL}, sentence=why)

@@ -16,7 +16,7 @@ def trigger_form(workload: Workload) -> dict[str, Param]:
         "objective": Param(
             compute.objective.value,
             type="string",
-            enum=["cost", "time", "carbon"],
+            enum=["cost", "time", "carbon", *(["weighted"] if compute.weights else [])],
             title="Objective",
             description="What the plan minimises.",
             section="Plan",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
@@ -25,6 +25,7 @@ class Objective(StrEnum):
     COST = "cost"
     TIME = "time"
     CARBON = "carbon"
+    WEIGHTED = "weighted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,9 @@ class Prediction:
             measured step is held against.
         traced_peak_bytes: Peak of the training's own tensors on one device, without margin and before anything learned
             went in, None where unknown: what a measured peak is held against.
+        step_parts: Seconds of a step by what takes them: ``device``, ``communication``, ``offload`` add up, ``data`` goes
+            on beside them; empty where unknown.
+        interruptions: Interruptions that are expected over the whole training, None where unknown.
     """
 
     time_s: float | None
@@ -90,6 +94,8 @@ class Prediction:
     method: str
     step_s: float | None = None
     traced_peak_bytes: int | None = None
+    step_parts: dict[str, float] = field(default_factory=dict)
+    interruptions: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +133,11 @@ class Plan:
         interruptions_per_h: Assumed for the chosen offer; None where nobody said.
         fallback_layouts: What to try, in this order, when the layout runs out of memory all the same.
         instances: Instances of the offer.
-        front: Plans that no other one beats in time, cost and carbon together, the chosen one included.
+        front: Plans that keep all limits, on whatever engine, and that no other one beats in time, cost and carbon
+            together; the chosen one included.
+        anywhere: The best plan were every engine configured; None where that is the chosen one.
+        fallback_offer: On-demand twin of a spot offer, at whose price the rest runs when no spot capacity comes back.
+        remarks: What a reader would not expect, for example prices that reverse the usual order of accelerators.
     """
 
     offer: Offer
@@ -142,3 +152,6 @@ class Plan:
     fallback_layouts: tuple[Layout, ...] = ()
     instances: int = 1
     front: tuple[RankedOffer, ...] = ()
+    anywhere: RankedOffer | None = None
+    fallback_offer: str | None = None
+    remarks: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from include.core.clock import SystemClock
 from include.core.errors import UserError
 from plimsoll import task_ids
-from plimsoll.hooks.installation import connect
+from plimsoll.hooks.installation import Installation, connect
 from plimsoll.hooks.run_context import read_run, small_json
 
 
@@ -24,35 +24,50 @@ class PlanTrainingOperator(BaseOperator):
             The choice in brief; the whole plan with all alternatives is in the store.
         """
         # The catalog and the planner are needed when the task runs, not when its DAG file is parsed.
-        from include.catalog.loader import load_catalog
-        from include.core.contracts.demand import Demand
-        from include.core.json_codec import from_json, to_json
+        from include.catalog.offers import load_offers
+        from include.core.json_codec import to_json
+        from include.sizing.plan_text import describe
         from include.sizing.planner import make_plan
 
-        installation = connect()
+        installation, now = connect(), SystemClock().now()
         run = read_run(context, installation)
-        demand = from_json(Demand, context["ti"].xcom_pull(task_ids=task_ids.PROFILE)["demand"])
+        demand = read_demand(context["ti"].xcom_pull(task_ids=task_ids.PROFILE), installation)
         key = f"{run.run_prefix}/plan.json"
-        offers = (*installation.engine.offers(demand), *load_catalog())
+        catalog = load_offers(installation.settings, today=now.date())
+        for note in catalog.notes:
+            self.log.warning("run=%s %s", run.run_id, note)
         try:
             plan = make_plan(
                 demand=demand,
-                offers=offers,
+                offers=(*installation.engine.offers(demand), *catalog.offers),
                 workload=run.workload,
                 settings=installation.settings,
-                today=SystemClock().now().date(),
+                today=now.date(),
+                now=now,
             )
         except UserError as error:
             raise AirflowFailException(f"run={run.run_id} {error}") from error
         installation.store.put_json(key, to_json(plan))
-        self.log.info("run=%s chose %s: %s", run.run_id, plan.offer.name, plan.rule)
+        self.log.info("run=%s chose %s: %s\n%s", run.run_id, plan.offer.name, plan.rule, "\n".join(describe(plan)))
         brief = {
             "plan_uri": installation.store.uri(key),
             "offer": plan.offer.name,
+            "instances": plan.instances,
             "rule": plan.rule,
             "objective": plan.objective.value,
             "prediction": to_json(plan.prediction),
             "checkpoint_every_steps": plan.checkpoint_every_steps,
             "naive": None if plan.naive is None else plan.naive.offer.name,
+            "best_anywhere": None if plan.anywhere is None else plan.anywhere.offer.name,
         }
         return dict(small_json(brief, what="plan"))
+
+
+def read_demand(profile: dict[str, Any], installation: Installation) -> Any:
+    """The whole demand from the store; the one in XCom has no table."""
+    from include.core.contracts.demand import Demand
+    from include.core.json_codec import from_json
+
+    uri = profile.get("demand_uri")
+    raw = None if uri is None else installation.store.get_json(installation.store.key_of(uri))
+    return from_json(Demand, profile["demand"] if raw is None else raw)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from include.sizing.checkpoints import checkpoint_interval
+from include.sizing.checkpoints import checkpoint_seconds, whole_steps
+
+
+def checkpoint_interval(**facts):
+    shared = {name: facts[name] for name in ("step_s", "steps_per_epoch")}
+    return whole_steps(checkpoint_seconds(**facts), **shared)
 
 
 def test_youngs_interval():
@@ -28,3 +33,7 @@ def test_bounds_hold_and_more_interruptions_never_save_less_often(step_s, save_s
         for r in (rate, 2 * rate)
     )
     assert 1 <= rough <= calm <= epoch
+
+
+def test_capacity_that_nobody_takes_away_is_saved_once_per_epoch():
+    assert checkpoint_interval(step_s=0.1, save_s=1.0, interruptions_per_h=0.0, steps_per_epoch=18) == 18

@@ -84,16 +84,20 @@ def test_memory_is_checked_with_margin_on_device_and_host():
     poor = offer(instance_type="poor", ram_bytes=4 * 10**8)
     made = plan(small, enough, poor, engine="ec2")
     assert made.offer.instance_type == "enough"
-    assert "device memory" in rejected(made, "small")
+    assert rejected(made, "small").startswith("needs 1.01 GB of device memory")
     assert "host memory" in rejected(made, "poor")
 
 
-def test_spot_is_taken_by_normal_runs_while_the_limits_allow():
-    spot, steady = offer(usd="0.3", purchase=SPOT), offer(usd="1.0")
-    made = plan(spot, steady, engine="ec2")
+def test_normal_runs_take_spot_where_it_is_cheaper_with_its_interruptions():
+    made = plan(offer(usd="0.3", purchase=SPOT), offer(usd="1.0"), engine="ec2")
     assert made.offer.purchase is SPOT
-    assert made.rule.startswith("normal: spot")
-    assert made.alternatives[0].rejected.startswith("not admissible: normal: spot")
+    assert made.rule.startswith("normal: whichever is best by cost with expected interruptions")
+    assert made.rule.endswith("taken: spot")
+    assert made.fallback_offer == "g0.test/on-demand/us-east-1"
+    assert made.alternatives[0].rejected is None
+    # Hardly cheaper per hour, but interrupted: the steady one costs less in total.
+    heavy, rough = demand(flop_per_sample=2e13), offer(usd="0.99", purchase=SPOT, interruptions_per_h=2.0)
+    assert plan(rough, offer(usd="1.0"), needs=heavy, engine="ec2").offer.purchase is not SPOT
 
 
 def test_normal_runs_go_on_demand_when_the_deadline_does_not_allow_spot():
@@ -103,7 +107,7 @@ def test_normal_runs_go_on_demand_when_the_deadline_does_not_allow_spot():
     rough = plan(spot, needs=heavy, engine="ec2", criticality="exploratory").prediction.time_s / 3600
     made = plan(spot, steady, needs=heavy, engine="ec2", limits={"deadline_h": (calm + rough) / 2})
     assert made.offer.purchase is PurchaseOption.ON_DEMAND
-    assert made.rule.startswith("normal: on-demand")
+    assert made.rule.endswith("taken: on-demand")
 
 
 def test_critical_runs_never_take_spot():

@@ -5,19 +5,39 @@ from __future__ import annotations
 import pytest
 
 from include.config.settings import Settings
+from include.core.contracts.correction import Correction
 from include.core.contracts.offer import PurchaseOption
-from include.core.contracts.plan import Layout
 from include.sizing.assumptions import assume
-from include.sizing.prediction import forecast
+from include.sizing.judging import on_demand_prices
+from include.sizing.prediction import Forecaster
+from include.sizing.steps import StepTimes
 from tests.support.offers import demand, offer, order, this_machine
 
 ASSUMED = assume(Settings(region="world"))
-LAYOUT = Layout(micro_batch=64)
 
 
-def predict(where, *, layout=LAYOUT, needs=None, **sections):
-    workload = order(**{"training": {"epochs": 30, "batch_size": 64}, **sections})
-    return forecast(demand=needs or demand(), offer=where, workload=workload, layout=layout, assumptions=ASSUMED)
+class Answer:
+    def __init__(self, where, *, needs, beside, corrections, sections):
+        needs = needs or demand()
+        workload = order(**{"training": {"epochs": 30, "batch_size": 64}, **sections})
+        times = StepTimes(needs, workload, corrections)
+        twins = on_demand_prices(beside)
+        forecaster = Forecaster(demand=needs, workload=workload, assumed=ASSUMED, on_demand=twins)
+        learned = times.correction_of(where)
+        step = times.best(where, 1)
+        course = forecaster.course(
+            step=step,
+            ratio=learned.time_ratio if learned else 1.0,
+            engine=where.engine,
+            rate_per_h=ASSUMED.rate_of(where),
+        )
+        option = forecaster.option(where, 1, step, course)
+        self.prediction = forecaster.prediction(option, learned)
+        self.checkpoint_every_steps = course.every
+
+
+def predict(where, *, needs=None, beside=(), corrections=(), **sections):
+    return Answer(where, needs=needs, beside=beside, corrections=corrections, sections=sections)
 
 
 def test_this_machine():
@@ -46,7 +66,7 @@ def test_a_rented_type_without_stated_power_has_unknown_carbon():
 def test_a_rented_type_with_stated_power_pays_for_all_of_it():
     figures = predict(offer(idle_w=100.0, peak_w=100.0)).prediction
     assert figures.kwh == pytest.approx(100 * figures.time_s / 3.6e6)
-    assert figures.gco2e == pytest.approx(figures.kwh * 369.473)
+    assert figures.gco2e == pytest.approx(figures.kwh * ASSUMED.gco2e_per_kwh["us-east-1"])
 
 
 def test_without_a_price_the_cost_is_unknown_not_zero():
@@ -55,19 +75,33 @@ def test_without_a_price_the_cost_is_unknown_not_zero():
     assert figures.time_s > 0
 
 
-def test_without_facts_everything_but_memory_is_unknown():
-    figures = predict(offer(accelerator_tflops={})).prediction
-    assert (figures.time_s, figures.usd, figures.kwh, figures.gco2e) == (None, None, None, None)
-    assert figures.peak_device_bytes > 0
-    assert "unknown" in figures.method
-
-
 def test_memory_has_its_margin_and_a_gpu_its_context():
     total = demand().memory.total_bytes
-    assert predict(this_machine()).prediction.peak_device_bytes == round(1.10 * total)
-    assert predict(offer()).prediction.peak_device_bytes == round(1.10 * total) + 10**9
-    recomputed = Layout(micro_batch=64, activation_checkpointing="block")
-    assert predict(this_machine(), layout=recomputed).prediction.peak_device_bytes == round(1.20 * total)
+    for where, expected in ((this_machine(), round(1.10 * total)), (offer(), round(1.10 * total) + 10**9)):
+        figures = predict(where).prediction
+        assert figures.peak_device_bytes == expected
+        assert figures.traced_peak_bytes == total
+
+
+def test_what_earlier_runs_taught_replaces_the_margin_and_scales_the_time():
+    taught = Correction(
+        family="unknown",
+        device="T0",
+        precision="fp32",
+        memory_ratio=1.1,
+        time_ratio=2.0,
+        runs=3,
+        worst_memory_ratio=1.2,
+        as_of="2026-11-01",
+    )
+    heavy = demand(flop_per_sample=1e12)
+    plain, learned = (predict(offer(), needs=heavy, corrections=c).prediction for c in ((), (taught,)))
+    assert learned.peak_device_bytes == round(1.2 * 1.05 * heavy.memory.total_bytes) + 10**9
+    assert learned.time_s == pytest.approx(2 * plain.time_s, rel=0.02)
+    assert learned.step_s == plain.step_s
+    assert "corrected by 3 runs" in learned.method
+    other = predict(offer(accelerator="T9"), needs=heavy, corrections=(taught,)).prediction
+    assert other.time_s == plain.time_s
 
 
 def test_spot_takes_longer_than_on_demand():
@@ -80,4 +114,24 @@ def test_spot_takes_longer_than_on_demand():
 def test_the_workload_may_fix_the_checkpoint_interval():
     training = {"epochs": 30, "batch_size": 64, "checkpoint_every_steps": 7}
     assert predict(this_machine(), training=training).checkpoint_every_steps == 7
-    assert predict(offer(accelerator_tflops={}), training=training).checkpoint_every_steps == 7
+
+
+def test_spot_pays_for_the_rest_on_demand_when_no_capacity_comes_back():
+    long = demand(flop_per_sample=1e13)
+    spot = offer(usd="0.3", purchase=PurchaseOption.SPOT, interruptions_per_h=0.2)
+    alone, beside = (predict(spot, needs=long, beside=b).prediction for b in ((), (offer(usd="1.0"),)))
+    assert alone.usd == pytest.approx(0.3 * alone.time_s / 3600)
+    assert alone.time_s == beside.time_s
+    assert alone.usd < beside.usd < 1.0 * beside.time_s / 3600
+    assert "the rest is on demand" in beside.method
+    assert beside.interruptions == pytest.approx(0.2 * beside.time_s / 3600, rel=0.05)
+
+
+def test_a_machine_that_waits_for_data_takes_less_than_its_peak_power():
+    slow = demand(flop_per_sample=1e12, loader_samples_per_core_s=1.0)
+    free = demand(flop_per_sample=1e12)
+    where = offer(idle_w=50.0, peak_w=400.0)
+    bound, busy = (predict(where, needs=needs).prediction for needs in (slow, free))
+    assert busy.kwh == pytest.approx(400 * busy.time_s / 3.6e6)
+    assert 50 < bound.kwh * 3.6e6 / bound.time_s < 400
+    assert bound.step_parts["data"] == pytest.approx(64 / 3)  # one of four cores drives the accelerator

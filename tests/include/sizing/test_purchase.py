@@ -10,18 +10,15 @@ from tests.support.offers import order
 
 
 @pytest.mark.parametrize(
-    ("criticality", "spot_fits", "options", "word"),
+    ("criticality", "options", "word"),
     [
-        ("exploratory", True, {P.SPOT}, "exploratory"),
-        ("exploratory", False, {P.SPOT}, "waits"),
-        ("normal", True, {P.SPOT}, "normal: spot"),
-        ("normal", False, {P.ON_DEMAND}, "normal: on-demand"),
-        ("critical", True, {P.ON_DEMAND, P.RESERVED}, "critical"),
-        ("critical", False, {P.ON_DEMAND, P.RESERVED}, "critical"),
+        ("exploratory", {P.SPOT}, "waits"),
+        ("normal", {P.SPOT, P.ON_DEMAND, P.RESERVED}, "best by cost"),
+        ("critical", {P.ON_DEMAND, P.RESERVED}, "critical"),
     ],
 )
-def test_auto_follows_the_criticality(criticality, spot_fits, options, word):
-    rule = purchase_rule(order(criticality=criticality), spot_fits=spot_fits)
+def test_auto_follows_the_criticality(criticality, options, word):
+    rule = purchase_rule(order(criticality=criticality))
     assert rule.admissible == {*options, P.LOCAL}
     assert word in rule.sentence
 
@@ -29,6 +26,6 @@ def test_auto_follows_the_criticality(criticality, spot_fits, options, word):
 @pytest.mark.parametrize("asked", ["spot", "on-demand"])
 @pytest.mark.parametrize("criticality", ["exploratory", "normal", "critical"])
 def test_what_the_user_asks_for_wins(asked, criticality):
-    rule = purchase_rule(order(criticality=criticality, compute={"purchase": asked}), spot_fits=True)
+    rule = purchase_rule(order(criticality=criticality, compute={"purchase": asked}))
     assert rule.admissible == {P(asked), P.LOCAL}
     assert rule.sentence == f"the workload asks for {asked}"

@@ -1,0 +1,208 @@
+"""Every offer with its best layout and number of instances, and everything that speaks against it. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
+
+from include.config.workload import LimitsSection, Workload
+from include.core.contracts.offer import Offer, PurchaseOption
+from include.core.contracts.plan import RankedOffer
+from include.sizing.assumptions import USABLE_MEMORY
+from include.sizing.limits import Bar, Violation, bars, quota_bar, violations
+from include.sizing.objective import missing, score
+from include.sizing.prediction import Course, Forecaster, Option, Twin, twin_of
+from include.sizing.purchase import PurchaseRule
+from include.sizing.steps import StepEstimate, StepTimes
+
+ANY = "any"
+Rank = tuple[float, float, float, str, str, int]
+
+
+class Question(NamedTuple):
+    """What the planner is asked.
+
+    Attributes:
+        workload: The order.
+        limits: Its limits, the deadline in hours from now.
+        engine: Engine that may launch, ``any`` for every one.
+        quota: vCPUs by class of instances.
+        rule: Which purchase options may be taken.
+    """
+
+    workload: Workload
+    limits: LimitsSection
+    engine: str
+    quota: Mapping[str, int]
+    rule: PurchaseRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One offer.
+
+    Attributes:
+        offer: The offer.
+        option: Its best number of instances, or the one nearest to the limits; None where no time can be told.
+        options: All numbers of instances that keep the limits.
+        blockers: Reasons that no limit can be relaxed for.
+        barred: Limits on places and quotas that it does not keep.
+        violated: Limits on time, cost and carbon that its option does not keep.
+        elsewhere: Whether its engine is another one than asked for.
+    """
+
+    offer: Offer
+    option: Option | None
+    options: tuple[Option, ...]
+    blockers: tuple[str, ...]
+    barred: tuple[Bar, ...]
+    violated: tuple[Violation, ...]
+    elsewhere: bool
+
+    @property
+    def fits(self) -> bool:
+        """Whether it keeps everything, were its engine configured."""
+        return not (self.blockers or self.barred or self.violated)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it may be chosen."""
+        return self.fits and not self.elsewhere
+
+    @property
+    def reason(self) -> str | None:
+        """Everything that speaks against it, None where nothing does."""
+        engine = (f"engine {self.offer.engine} is not configured",) if self.elsewhere else ()
+        limits = (*(bar.text for bar in self.barred), *(violation.text for violation in self.violated))
+        return "; ".join((*self.blockers, *engine, *limits)) or None
+
+
+class Judge:
+    """Judges offers for one question; hardware that many offers share is looked at once.
+
+    Args:
+        question: What is asked.
+        times: Steps on any hardware.
+        forecaster: Time, cost and carbon of a training.
+    """
+
+    def __init__(self, question: Question, times: StepTimes, forecaster: Forecaster) -> None:
+        self._question, self._times, self._forecaster = question, times, forecaster
+        self._compute = question.workload.compute
+        self._steps: dict[tuple[object, ...], tuple[tuple[int, StepEstimate], ...]] = {}
+        self._courses: dict[tuple[object, ...], Course] = {}
+
+    def rank(self, option: Option) -> Rank:
+        """Best first by the objective; ties by cost, then time, then name. Unknown figures come last."""
+        usd = math.inf if option.usd is None else option.usd
+        offer = option.offer
+        return score(option, self._compute), usd, option.time_s, offer.name, offer.zone or "", option.instances
+
+    def judge(self, offer: Offer) -> Judged:
+        """The offer with its best number of instances."""
+        question = self._question
+        options = self._options(offer)
+        barred = bars(offer, self._compute)
+        within = [option for option in options if quota_bar(offer, option.instances, question.quota) is None]
+        if options and not within:
+            barred = (*barred, *filter(None, [quota_bar(offer, options[0].instances, question.quota)]))
+        keeping = tuple(option for option in within if not violations(option, question.limits))
+        best = self._best(keeping, within or options)
+        blockers = []
+        if offer.purchase not in question.rule.admissible:
+            blockers.append(f"not admissible: {question.rule.sentence}")
+        blockers += [self._no_option(offer)] if best is None else filter(None, [missing(best, self._compute)])
+        return Judged(
+            offer=offer,
+            option=best,
+            options=keeping,
+            blockers=tuple(blockers),
+            barred=barred,
+            violated=() if best is None else violations(best, question.limits),
+            elsewhere=question.engine not in (ANY, offer.engine),
+        )
+
+    def single(self, offer: Offer) -> Option | None:
+        """One instance of an offer, or the fewest that the model fits into; None where no time can be told."""
+        return next(iter(self._options(offer)), None)
+
+    def ranked(self, judged: Judged) -> RankedOffer:
+        """For the plan: with its prediction where there is one, and the reasons against it."""
+        option = judged.option
+        if option is None:
+            return RankedOffer(offer=judged.offer, prediction=None, rejected=judged.reason)
+        return self.ranked_option(option, judged.reason)
+
+    def ranked_option(self, option: Option, rejected: str | None) -> RankedOffer:
+        """The same for one number of instances."""
+        return RankedOffer(
+            offer=option.offer,
+            prediction=self._forecaster.prediction(option, self._times.correction_of(option.offer)),
+            rejected=rejected,
+            layout=option.step.layout,
+            instances=option.instances,
+        )
+
+    def _options(self, offer: Offer) -> list[Option]:
+        steps = self._steps_of(offer)
+        rate = self._forecaster.assumed.rate_of(offer)
+        learned = self._times.correction_of(offer)
+        ratio = learned.time_ratio if learned is not None and learned.time_ratio is not None else 1.0
+        options = []
+        for instances, step in steps:
+            key = (id(step), rate, offer.engine, ratio)
+            if key not in self._courses:
+                self._courses[key] = self._forecaster.course(
+                    step=step, ratio=ratio, engine=offer.engine, rate_per_h=instances * rate
+                )
+            options.append(self._forecaster.option(offer, instances, step, self._courses[key]))
+        return options
+
+    def _steps_of(self, offer: Offer) -> tuple[tuple[int, StepEstimate], ...]:
+        counts = self._times.counts(offer)
+        local = offer.engine == "local"
+        key = (self._times.device_of(offer), offer.network_bytes_per_s, offer.vcpus, offer.ram_bytes, counts, local)
+        if key not in self._steps:
+            found = ((n, self._times.best(offer, n)) for n in counts) if self._times.unknown(offer) is None else ()
+            self._steps[key] = tuple((n, step) for n, step in found if step is not None)
+        return self._steps[key]
+
+    def _best(self, keeping: Sequence[Option], others: Sequence[Option]) -> Option | None:
+        """The best one that keeps the limits, else the one that exceeds them least."""
+        if keeping:
+            return min(keeping, key=self.rank)
+        limits = self._question.limits
+        return min(
+            others,
+            key=lambda option: (max((v.excess for v in violations(option, limits)), default=0.0), *self.rank(option)),
+            default=None,
+        )
+
+    def _no_option(self, offer: Offer) -> str:
+        """Why an offer has no option at all: its memory, or figures that nobody has."""
+        device, least = offer.accelerator_memory_bytes, self._times.least_bytes(offer)
+        if device is not None and offer.accelerators and least > USABLE_MEMORY * device:
+            return f"needs {_gb(least)} of device memory, has {_gb(device)}"
+        needed = self._times.table.host_bytes(workers=1, share=0.0, offload=False)
+        if needed > USABLE_MEMORY * offer.ram_bytes:
+            return f"needs {_gb(needed)} of host memory, has {_gb(offer.ram_bytes)}"
+        return self._times.unknown(offer) or (
+            f"no layout fits into {_gb(device or 0)} of device memory and {_gb(offer.ram_bytes)} of host memory"
+        )
+
+
+def on_demand_prices(offers: Iterable[Offer]) -> dict[Twin, float]:
+    """Cheapest on-demand price per hour of each kind of hardware at each place."""
+    found: dict[Twin, float] = {}
+    for offer in offers:
+        if offer.purchase is PurchaseOption.ON_DEMAND and offer.price is not None:
+            key, price = twin_of(offer), float(Decimal(offer.price.usd_per_h))
+            found[key] = min(price, found.get(key, math.inf))
+    return found
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.2f} GB"

@@ -1,0 +1,298 @@
+"""The fastest layout on some hardware, and how long its step takes. Pure.
+
+Price, region and purchase option play no part here, so hundreds of offers share the answer of one kind of hardware.
+With an offer and a number of instances given, cost, time and carbon all rise with the time of a step, so the fastest
+layout is the best by every objective, and the others need not be looked at. Of one way to spread the model the largest
+micro-batch that fits is the fastest: it launches fewer operators and gathers weights fewer times, all else being equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from include.config.workload import Workload
+from include.core.contracts.correction import Correction
+from include.core.contracts.demand import Demand
+from include.core.contracts.offer import Offer, PurchaseOption
+from include.core.contracts.plan import Layout
+from include.sizing.assumptions import (
+    GPU_CONTEXT_BYTES,
+    HOST_UPDATE_BYTES_PER_S,
+    MEMORY_MARGIN,
+    MEMORY_MARGIN_LEARNED,
+    MEMORY_MARGIN_RECOMPUTED,
+    NO_BACKEND,
+    PCIE_BYTES_PER_S,
+    REACHED_LINK,
+    USABLE_MEMORY,
+)
+from include.sizing.communication import Links, Mesh, communication_s
+from include.sizing.layouts import Fit, LayoutTable, Way, complexity
+from include.sizing.roofline import device_s, local_s
+
+# Instances of a training that spans several: more would need a figure for contention in the network.
+INSTANCES = (1, 2, 4, 8)
+_HIRED = (PurchaseOption.SPOT, PurchaseOption.ON_DEMAND)
+
+
+class StepEstimate(NamedTuple):
+    """The best layout on some hardware.
+
+    Attributes:
+        layout: The layout.
+        step_s: Seconds of a step before anything learned went in.
+        parts: Seconds of it by what takes them.
+        busy: Part of the step in which the accelerators compute or exchange.
+        traced_bytes: Peak of the training's tensors on one device, without margin and before anything learned went in.
+        peak_bytes: The same with what was learned, margin and the driver's context.
+    """
+
+    layout: Layout
+    step_s: float
+    parts: dict[str, float]
+    busy: float
+    traced_bytes: int
+    peak_bytes: int
+
+
+class Device(NamedTuple):
+    """What tells one kind of accelerated hardware from another, as far as a step goes."""
+
+    name: str
+    accelerators: int
+    memory_bytes: int
+    tflops: float
+    bandwidth: float
+    interconnect: float | None
+    partition: str | None
+
+
+class Found(NamedTuple):
+    """A layout with its time on the device."""
+
+    seconds: float
+    fit: Fit
+    parts: dict[str, float]
+
+
+def device_name(offer: Offer) -> str:
+    """Under which name corrections of an offer's hardware are kept."""
+    return offer.accelerator or offer.instance_type
+
+
+class StepTimes:
+    """Steps of one training on any hardware; remembers what it was asked.
+
+    Args:
+        demand: What the training needs.
+        workload: Batch size and precision.
+        corrections: What earlier runs taught.
+    """
+
+    def __init__(self, demand: Demand, workload: Workload, corrections: Iterable[Correction] = ()) -> None:
+        self.table = LayoutTable(demand, workload)
+        self._demand, self._batch = demand, workload.training.batch_size
+        self._precision = workload.training.precision
+        self._corrections: Mapping[str, Correction] = {
+            c.device: c for c in corrections if (c.family, c.precision) == (demand.family, self._precision) and c.runs
+        }
+        self._ways: dict[int, tuple[Way, ...]] = {}
+        self._best: dict[tuple[object, ...], Found | None] = {}
+
+    def correction_of(self, offer: Offer) -> Correction | None:
+        """What earlier runs taught of an offer's hardware."""
+        return self._corrections.get(device_name(offer))
+
+    def counts(self, offer: Offer) -> tuple[int, ...]:
+        """Numbers of instances that a training could take of an offer."""
+        hired = offer.purchase in _HIRED and offer.engine != "local"
+        if not hired or not offer.accelerators or offer.mig_profile or offer.network_bytes_per_s is None:
+            return (1,)
+        return (1,) if self.table.planned_as_traced else INSTANCES
+
+    def unknown(self, offer: Offer) -> str | None:
+        """Why no time can be told for an offer, None where it can."""
+        kind = offer.accelerator or "CPU"
+        if offer.engine == "local" and not offer.accelerators:
+            return None if local_s(self._demand) is not None else "time unknown: not measured on this machine"
+        if kind.startswith(NO_BACKEND):
+            return f"the trainer has no backend for {kind}"
+        if self.device_of(offer) is None:
+            return f"time unknown: no datasheet figures for {kind} in {self._precision}"
+        return None
+
+    def device_of(self, offer: Offer) -> Device | None:
+        """The offer's accelerators, None where a fact is missing."""
+        tflops, bandwidth = offer.accelerator_tflops.get(self._precision), offer.memory_bandwidth_bytes_per_s
+        if not offer.accelerators or offer.accelerator_memory_bytes is None or tflops is None or bandwidth is None:
+            return None
+        return Device(
+            name=offer.accelerator or "accelerator",
+            accelerators=offer.accelerators,
+            memory_bytes=offer.accelerator_memory_bytes,
+            tflops=tflops,
+            bandwidth=bandwidth,
+            interconnect=offer.interconnect_bytes_per_s,
+            partition=offer.mig_profile,
+        )
+
+    def best(self, offer: Offer, instances: int) -> StepEstimate | None:
+        """The fastest layout that fits; None where none does or where no time can be told."""
+        if offer.engine == "local" and not offer.accelerators:
+            return self._on_this_machine(offer)
+        device = self.device_of(offer)
+        if device is None:
+            return None
+        ram = self._tight_ram(offer, device.accelerators)
+        key = (device, instances, offer.network_bytes_per_s if instances > 1 else None, ram, offer.engine == "local")
+        if key not in self._best:
+            self._best[key] = self._fastest(offer, device, instances)
+        found = self._best[key]
+        if found is None:
+            return None
+        data_s = self.data_s(offer, instances)
+        step_s = max(found.seconds, data_s)
+        parts = {**found.parts, "data": data_s} if data_s else found.parts
+        layout, traced = found.fit
+        return StepEstimate(
+            layout=layout,
+            step_s=step_s,
+            parts=parts,
+            busy=found.seconds / step_s,
+            traced_bytes=traced,
+            peak_bytes=self.reserved_bytes(offer, layout, traced),
+        )
+
+    def data_s(self, offer: Offer, instances: int) -> float:
+        """Seconds in which the cores read and decode one batch, 0 where nobody has measured a core.
+
+        A core per accelerator is left to the loop that drives it; a virtual CPU is taken as a core.
+        """
+        rate = self._demand.loader_samples_per_core_s
+        if rate is None:
+            return 0.0
+        return self._batch / (rate * max(1, offer.vcpus - offer.accelerators) * instances)
+
+    def least_bytes(self, offer: Offer) -> int:
+        """Device memory that has to be reserved on an offer at the least, whatever the layout and the time."""
+        if self.table.planned_as_traced or not offer.accelerators or offer.engine == "local":
+            return self.reserved_bytes(offer, self.table.as_traced, self._demand.memory.total_bytes)
+        most = max(self._worker_counts(offer.accelerators, 1, offer)) * self.counts(offer)[-1]
+        sizes = [self.table.least_bytes(n) for n in (most, *self._worker_counts(offer.accelerators, 1, offer))]
+        options = [round(self._factor(offer, "off") * size) + GPU_CONTEXT_BYTES for size in sizes if size is not None]
+        return min(options, default=self.reserved_bytes(offer, self.table.as_traced, self._demand.memory.total_bytes))
+
+    def reserved_bytes(self, offer: Offer, layout: Layout, traced: int) -> int:
+        """A traced peak with what was learned and its margin, on an accelerator also the driver's context."""
+        factor = self._factor(offer, layout.activation_checkpointing)
+        return round(factor * traced) + (GPU_CONTEXT_BYTES if offer.accelerators else 0)
+
+    def host_bytes(self, offer: Offer, layout: Layout) -> float:
+        """Host memory that a layout needs in one instance of an offer."""
+        inside = min(layout.workers, max(1, offer.accelerators))
+        return self.table.host_bytes(workers=inside, share=inside / layout.shard, offload=layout.offload)
+
+    def ways_that_fit(self, offer: Offer, device: Device, instances: int) -> list[Found]:
+        """Every way with its largest micro-batch that fits."""
+        links = Links(workers=1, interconnect=device.interconnect, network=offer.network_bytes_per_s)
+        found = []
+        for inside in self._worker_counts(device.accelerators, instances, offer):
+            for way in self._ways_of(inside * instances):
+                room = (USABLE_MEMORY * device.memory_bytes - GPU_CONTEXT_BYTES) / self._factor(offer, way.recompute)
+                fit = self.table.largest_fitting(way, room)
+                if fit is None or self.host_bytes(offer, fit.layout) > USABLE_MEMORY * offer.ram_bytes:
+                    continue
+                parts = self.parts(fit.layout, device=device, links=links._replace(workers=inside))
+                found.append(Found(sum(parts.values()), fit, parts))
+        return found
+
+    def fastest_within(self, offer: Offer, workers: int, room: float) -> Fit | None:
+        """The fastest layout of so many workers whose traced peak is within the room."""
+        device = self.device_of(offer)
+        if device is None:
+            return None
+        links = Links(min(workers, device.accelerators), device.interconnect, offer.network_bytes_per_s)
+        fits = (self.table.largest_fitting(way, room) for way in self._ways_of(workers))
+        timed = [
+            (sum(self.parts(fit.layout, device=device, links=links).values()), complexity(fit.layout), fit)
+            for fit in fits
+            if fit is not None and self.host_bytes(offer, fit.layout) <= USABLE_MEMORY * offer.ram_bytes
+        ]
+        return min(timed, key=lambda item: item[:2])[2] if timed else None
+
+    def parts(self, layout: Layout, *, device: Device, links: Links) -> dict[str, float]:
+        """Seconds of a step by what takes them: ``device``, ``communication`` and ``offload`` where there is any."""
+        work = self.table.work(layout)
+        parts = {}
+        if layout.offload:
+            update = self.table.update_bytes(layout)
+            work = type(work)(flop=work.flop, bytes_moved=max(0.0, work.bytes_moved - update), ops=work.ops)
+            exchange = self.table.exchange(layout)
+            weights = 2 * layout.accumulation * self.table.offloaded_parameters_bytes
+            moved = (weights + exchange.reduced) / layout.shard
+            parts["offload"] = moved / (REACHED_LINK * PCIE_BYTES_PER_S) + update / HOST_UPDATE_BYTES_PER_S
+        parts["device"] = device_s(work, tflops=device.tflops, bandwidth=device.bandwidth)
+        if layout.workers > 1:
+            parts["communication"] = communication_s(
+                Mesh(layout.replicate, layout.shard, layout.tensor),
+                exchange=self.table.exchange(layout),
+                passes=layout.accumulation,
+                links=links,
+            )
+        return parts
+
+    def _fastest(self, offer: Offer, device: Device, instances: int) -> Found | None:
+        if self.table.planned_as_traced or offer.engine == "local":
+            return self._as_traced(offer, device)
+        found = self.ways_that_fit(offer, device, instances)
+        return min(found, key=lambda item: (item.seconds, complexity(item.fit.layout)), default=None)
+
+    def _as_traced(self, offer: Offer, device: Device) -> Found | None:
+        """One worker with the traced micro-batch."""
+        layout, traced = self.table.as_traced, self._demand.memory.total_bytes
+        if self.reserved_bytes(offer, layout, traced) > USABLE_MEMORY * device.memory_bytes:
+            return None
+        if self.host_bytes(offer, layout) > USABLE_MEMORY * offer.ram_bytes:
+            return None
+        parts = self.parts(layout, device=device, links=Links(1, None, None))
+        return Found(sum(parts.values()), Fit(layout, traced), parts)
+
+    def _on_this_machine(self, offer: Offer) -> StepEstimate | None:
+        seconds, layout = local_s(self._demand), self.table.as_traced
+        if seconds is None or self.host_bytes(offer, layout) > USABLE_MEMORY * offer.ram_bytes:
+            return None
+        traced = self._demand.memory.total_bytes
+        return StepEstimate(
+            layout=layout,
+            step_s=seconds,
+            parts={"device": seconds},
+            busy=1.0,
+            traced_bytes=traced,
+            peak_bytes=self.reserved_bytes(offer, layout, traced),
+        )
+
+    def _factor(self, offer: Offer, recompute: str) -> float:
+        """By how much a traced peak is multiplied."""
+        learned = self.correction_of(offer)
+        if learned is not None and learned.worst_memory_ratio is not None:
+            return max(1.0, learned.worst_memory_ratio) * MEMORY_MARGIN_LEARNED
+        return MEMORY_MARGIN if recompute == "off" else MEMORY_MARGIN_RECOMPUTED
+
+    def _worker_counts(self, accelerators: int, instances: int, offer: Offer) -> tuple[int, ...]:
+        """Workers in one instance: part of its accelerators where it stands alone, all of them otherwise."""
+        if offer.mig_profile or offer.engine == "local":
+            return (1,)
+        if instances > 1:
+            return (accelerators,)
+        return tuple(n for n in range(1, accelerators + 1) if accelerators % n == 0)
+
+    def _ways_of(self, workers: int) -> tuple[Way, ...]:
+        if workers not in self._ways:
+            self._ways[workers] = tuple(self.table.ways(workers))
+        return self._ways[workers]
+
+    def _tight_ram(self, offer: Offer, count: int) -> int | None:
+        """The host's memory where it could rule a layout out, None where any layout fits into it."""
+        most = self.table.host_bytes(workers=count, share=count, offload=True)
+        return None if most <= USABLE_MEMORY * offer.ram_bytes else offer.ram_bytes
