@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.distributed.tensor import DTensor
 
-_SAMPLES = 4096
+from include.training.tensor_digest import content_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,27 +34,18 @@ class Staged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mark:
-    """By what a frozen parameter is known again: memory, torch's count of changes to it, and a sample of its bits.
+    """By what a frozen parameter is known again: torch's count of changes to it, and all of its content.
 
-    The count misses changes through ``.data``; the sample sees them where they are spread over the tensor.
+    The count alone misses changes through ``.data``, such as those of a codebook that learns by itself.
     """
 
     address: int
     version: int
-    sample: torch.Tensor
+    content: bytes
 
     @classmethod
     def of(cls, value: torch.Tensor) -> _Mark:
-        flat = value.detach().reshape(-1)
-        step = max(1, flat.numel() // _SAMPLES)
-        return cls(address=value.data_ptr(), version=value._version, sample=flat[::step].to("cpu", copy=True))  # noqa: SLF001 - torch has no public name for it
-
-    def same(self, other: _Mark | None) -> bool:
-        return (
-            other is not None
-            and (self.address, self.version) == (other.address, other.version)
-            and torch.equal(self.sample, other.sample)
-        )
+        return cls(address=value.data_ptr(), version=value._version, content=content_digest(value.detach()))  # noqa: SLF001 - torch has no public name for it
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +69,7 @@ class Stager:
             name for name, value in tensors.items() if isinstance(value, torch.nn.Parameter) and not value.requires_grad
         )
         self._marks = {name: _Mark.of(local[name]) for name in frozen}
-        unchanged = frozenset(name for name, mark in self._marks.items() if mark.same(self._settled.get(name)))
+        unchanged = frozenset(name for name, mark in self._marks.items() if mark == self._settled.get(name))
         with torch.no_grad():
             copies = {name: self._copy(name, value) for name, value in local.items() if name not in unchanged}
         if any(value.is_cuda for value in local.values()):
