@@ -18,6 +18,14 @@ _GLOB = re.compile(r"[A-Za-z0-9_.*?\[\]!-]{1,200}")
 _FACTORY = re.compile(r"([a-z_][a-z0-9_]*\.)*[a-z_][a-z0-9_]*:[a-z_][a-z0-9_]*")
 
 
+class KeepCheckpoints(Edge):
+    """Which checkpoints of a run stay while it goes on. The newest valid one always does."""
+
+    last: int = Field(default=10, ge=1, le=10_000, description="So many of the newest.")
+    best: int = Field(default=1, ge=0, le=1000, description="So many with the best validation metric.")
+    every_steps: int = Field(default=0, ge=0, le=10**9, description="Those at multiples of it, for good; 0: none.")
+
+
 class TrainingSection(Edge):
     """How the model is trained."""
 
@@ -44,6 +52,7 @@ class TrainingSection(Edge):
     data_arguments: dict[str, Any] = Field(default_factory=dict, description="Further arguments of ``data``.")
     seed: int = Field(default=7, ge=0)
     checkpoint_every_steps: int | None = Field(default=None, ge=1, description="None: the plan decides.")
+    keep_checkpoints: KeepCheckpoints = Field(default=KeepCheckpoints(), description="Which of them stay.")
 
     @field_validator("freeze")
     @classmethod

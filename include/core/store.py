@@ -22,6 +22,8 @@ from obstore.store import LocalStore, from_url
 
 from include.core.errors import UserError
 
+_LONGEST_CONNECT = timedelta(seconds=5)
+
 
 def check_key(key: str) -> str:
     """Refuse keys that could leave the store.
@@ -46,17 +48,27 @@ class ObjectStore:
             from the process environment (``AWS_*``), never from the URL.
         patience_s: About how long one call may take before it fails, for callers with small objects that must not be
             held up; None leaves it to obstore, which tries for minutes. Files do not wait.
+        retry_s: About how long a request that fails is tried again, for callers with large objects that try again
+            themselves; a request that gets through may take as long as ever.
     """
 
-    def __init__(self, url: str, *, patience_s: float | None = None) -> None:
+    def __init__(self, url: str, *, patience_s: float | None = None, retry_s: float | None = None) -> None:
         self.url = url.rstrip("/")
         self._patience_s = patience_s
+        self._retry_s = retry_s
 
     @cached_property
     def _backend(self) -> Any:  # noqa: ANN401 - obstore's store union
         # Built on first use: a store object made before a fork must not have been used before it.
         if self._is_folder:
             return LocalStore(self.url.removeprefix("file://"), mkdir=True)
+        if self._retry_s is not None:
+            limit = timedelta(seconds=self._retry_s)
+            return from_url(
+                self.url,
+                client_options={"allow_http": True, "connect_timeout": min(limit, _LONGEST_CONNECT)},
+                retry_config={"retry_timeout": limit},
+            )
         if self._patience_s is None:
             return from_url(self.url, client_options={"allow_http": True})
         limit = timedelta(seconds=self._patience_s)

@@ -6,43 +6,18 @@ may be half of a blob, or may be about to be collected by another process, and i
 
 from __future__ import annotations
 
-import errno
-import logging
 import os
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
-
-from obstore.exceptions import (
-    BaseError,
-    InvalidPathError,
-    NotSupportedError,
-    PermissionDeniedError,
-    UnauthenticatedError,
-    UnknownConfigurationKeyError,
-)
 
 from include.core.contracts.checkpoint import CheckpointBlob
 from include.core.errors import StoreError
 from include.core.store import ObjectStore, file_digest
 from include.training.blob_content import BlobContent
+from include.training.patience import Patience, patiently
 
-_log = logging.getLogger("plimsoll.checkpoint")
 BLOBS = "blobs"
-# What no waiting mends.
-_LASTING = (
-    InvalidPathError,
-    NotSupportedError,
-    PermissionDeniedError,
-    UnauthenticatedError,
-    UnknownConfigurationKeyError,
-)
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,18 +25,20 @@ class BlobStore:
     """Blobs of one run as one worker sees them.
 
     Attributes:
-        store: The object store.
+        store: The object store, as it is read.
+        writes: The same one, as a save writes to it: a request that fails there is soon for `patiently` to judge.
         prefix: ``<run prefix>/checkpoints``.
         cache: Local folder.
-        patience_s: Seconds for which a store that does not answer is asked again.
+        patience: For how long a store that does not answer is asked again.
         trusted: Digests of blobs that a commit names that this process wrote or has checked.
         pending: Local files of blobs that were written since the last commit.
     """
 
     store: ObjectStore
+    writes: ObjectStore
     prefix: str
     cache: Path
-    patience_s: float
+    patience: Patience
     trusted: set[str] = field(default_factory=set)
     pending: set[Path] = field(default_factory=set)
 
@@ -91,7 +68,7 @@ class BlobStore:
             _write_file(path, content)
         except OSError as error:
             raise StoreError(f"cannot write to the checkpoint cache {path.parent}: {error.strerror}") from error
-        patiently(lambda: self.store.place(path, self.key(blob.name)), within_s=self.patience_s)
+        patiently(lambda: self.writes.place(path, self.key(blob.name)), patience=self.patience)
         return blob.size_bytes
 
     def sync(self, blobs: Collection[CheckpointBlob]) -> None:
@@ -101,7 +78,7 @@ class BlobStore:
             StoreError: The disk refuses.
         """
         try:
-            self.store.sync_names(*(self.key(blob.name) for blob in blobs))
+            self.writes.sync_names(*(self.key(blob.name) for blob in blobs))
         except OSError as error:
             raise StoreError(f"cannot force blobs to the disk: {error.strerror}") from error
 
@@ -142,30 +119,6 @@ def fetch(store: ObjectStore, key: str, path: Path, *, size_bytes: int, sha256: 
     if path.stat().st_size != size_bytes:
         return f"{path.name} has {path.stat().st_size} bytes instead of {size_bytes}"
     return None if file_digest(path) == sha256 else f"{path.name} differs from its digest"
-
-
-def patiently(action: Callable[[], T], *, within_s: float) -> T:
-    """Do something with the store, again and again while it does not answer.
-
-    Raises:
-        StoreError: It failed for good, or for longer than allowed.
-    """
-    began, pause = time.monotonic(), _FIRST_PAUSE_S
-    while True:
-        try:
-            return action()
-        except (BaseError, OSError) as error:
-            waited = time.monotonic() - began
-            if isinstance(error, _LASTING) or _disk_full(error) or waited + pause > within_s:
-                raise StoreError(f"cannot write to the store ({waited:.1f} s tried): {error}") from error
-            _log.warning("the store does not answer, next try in %.1f s: %s", pause, error)
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-
-def _disk_full(error: Exception) -> bool:
-    # obstore tells an error of the file system by its text alone.
-    return getattr(error, "errno", None) in _DISK_FULL or os.strerror(errno.ENOSPC) in str(error)
 
 
 def _write_file(path: Path, content: BlobContent) -> None:

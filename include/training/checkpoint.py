@@ -10,45 +10,29 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.metadata import MetadataIndex
 
 from include.core.errors import StoreError
 from include.core.store import ObjectStore
-from include.training.blob_layout import CheckpointLayout, StoredChunk
 from include.training.blob_reader import BlobReader
-from include.training.blob_store import BlobStore
-from include.training.blob_writer import BlobWriter
-from include.training.checkpoint_cache import LocalCopies
-from include.training.checkpoint_planning import StagedPlanner, load_blobs, save_blobs
-from include.training.checkpoint_pruning import Pruning
-from include.training.checkpoint_publishing import Publisher, RivalError
-from include.training.checkpoint_ranks import Ranks
+from include.training.checkpoint_planning import load_blobs
+from include.training.checkpoint_publishing import RivalError
+from include.training.checkpoint_saving import CheckpointWriter, RunOfCheckpoints, causes_of, failure_of
 from include.training.checkpoint_search import CheckpointSearch, FoundCheckpoint
 from include.training.checkpoint_staging import Staged, Stager
 from include.training.commit import checkpoint_name
+from include.training.patience import Patience
 from include.training.retention import RetentionPolicy
 
 __all__ = ["Checkpointer", "FoundCheckpoint", "RivalError"]
 
 _log = logging.getLogger("plimsoll.checkpoint")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
-    """What a checkpointer is made of once its workers have met."""
-
-    ranks: Ranks
-    blobs: BlobStore
-    publisher: Publisher
-    local: LocalCopies
-    pruning: Pruning
+_LOOK_EVERY_S = 0.5
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,6 +51,7 @@ class Checkpointer:
         retention: Which checkpoints stay while the run goes on.
         referenced: Names or URIs of checkpoints that something refers to.
         patience_s: Seconds for which a save goes on asking a store that does not answer.
+        grace_s: Seconds until this process is killed, None without a notice; asked while a save is tried or waited for.
         skipped: Checkpoints passed over by `newest`, with reasons.
         save_seconds: Seconds of each save, from state to commit.
         stall_s: Seconds for which saving has held up the training.
@@ -84,6 +69,7 @@ class Checkpointer:
     retention: RetentionPolicy = field(default_factory=RetentionPolicy)
     referenced: Collection[str] = ()
     patience_s: float = 90.0
+    grace_s: Callable[[], float | None] = lambda: None
     skipped: list[tuple[str, str]] = field(default_factory=list)
     save_seconds: list[float] = field(default_factory=list)
     stall_s: float = 0.0
@@ -91,10 +77,18 @@ class Checkpointer:
     last_uri: str = ""
     last_step: int = 0
     _stager: Stager = field(default_factory=Stager)
-    _places: dict[MetadataIndex, StoredChunk] = field(default_factory=dict)
+    _patience: Patience = field(init=False)
     _thread: threading.Thread | None = None
     _failure: StoreError | None = None
-    _parts: _Parts | None = None
+    _writer: CheckpointWriter | None = None
+
+    def __post_init__(self) -> None:
+        self._patience = Patience(self.patience_s, self.grace_s)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a save is still under way, for which the next one would wait."""
+        return self._thread is not None and self._thread.is_alive()
 
     def save(self, tensors: Mapping[str, torch.Tensor], *, step: int, metric: float | None = None) -> None:
         """Copy the state and commit it in the background. A save that still runs is waited for first.
@@ -108,6 +102,7 @@ class Checkpointer:
 
         Raises:
             RivalError: Another process runs the same attempt.
+            StoreError: After a notice: the one before did not end in time.
         """
         began = time.monotonic()
         self._wait()
@@ -125,7 +120,7 @@ class Checkpointer:
         """Wait until the last save is committed.
 
         Raises:
-            StoreError: It could not be.
+            StoreError: It could not be, or not in time after a notice.
         """
         began = time.monotonic()
         self._wait()
@@ -139,16 +134,16 @@ class Checkpointer:
         Raises:
             UserError: It belongs to another configuration or to other data.
         """
-        parts = self._join()
+        writer = self._join()
         search = CheckpointSearch(
-            blobs=parts.blobs, ranks=parts.ranks, config=self.config, fingerprint=self.fingerprint
+            blobs=writer.blobs, ranks=writer.ranks, config=self.config, fingerprint=self.fingerprint
         )
         for name, found in search.candidates():
             if isinstance(found, FoundCheckpoint):
                 self.last_uri, self.last_step = found.uri, found.step
-                parts.blobs.trusted = {blob.sha256 for blob in found.blobs}
+                writer.blobs.trusted = {blob.sha256 for blob in found.blobs}
                 names = [blob.name for blob in found.blobs]
-                parts.local.begin_with(found.name, names, alone=parts.ranks.local_rank == 0)
+                writer.local.begin_with(found.name, names, alone=writer.ranks.local_rank == 0)
                 return found
             self.skipped.append((name, found))
             _log.warning("checkpoint %s skipped: %s", name, found)
@@ -168,93 +163,50 @@ class Checkpointer:
         try:
             load_blobs(into, reader=BlobReader(found.layout, found.folder), group=group)
         except CheckpointException as error:  # derives from BaseException: `except Exception` misses it
-            raise StoreError(f"cannot load checkpoint {found.name}: {_causes(error)}") from error
+            raise StoreError(f"cannot load checkpoint {found.name}: {causes_of(error)}") from error
         except (RuntimeError, ValueError) as error:
             raise StoreError(f"cannot load checkpoint {found.name}: {error}") from error
 
-    def _join(self) -> _Parts:
-        if self._parts is None:
-            ranks = Ranks.join()
-            shared: dict[str, Any] = {"store": self.store, "prefix": self.prefix}
-            self._parts = _Parts(
-                ranks=ranks,
-                blobs=BlobStore(**shared, cache=self.cache, patience_s=self.patience_s),
-                publisher=Publisher(
-                    **shared,
-                    cache=self.cache,
-                    world=ranks.world,
-                    config=self.config,
-                    fingerprint=self.fingerprint,
-                    patience_s=self.patience_s,
-                ),
-                local=LocalCopies(cache=self.cache),
-                pruning=Pruning(**shared, attempt=self.attempt, policy=self.retention, referenced=self.referenced),
+    def _join(self) -> CheckpointWriter:
+        if self._writer is None:
+            run = RunOfCheckpoints(
+                store=self.store,
+                prefix=self.prefix,
+                cache=self.cache,
+                attempt=self.attempt,
+                config=self.config,
+                fingerprint=self.fingerprint,
+                retention=self.retention,
+                referenced=self.referenced,
             )
-        return self._parts
+            self._writer = CheckpointWriter.join(run, patience=self._patience)
+        return self._writer
 
     def _wait(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        thread = self._thread
+        if thread is None:
+            return
+        # In slices: a notice may come meanwhile.
+        while thread.is_alive() and not self._patience.is_over():
+            thread.join(_LOOK_EVERY_S)
+        if thread.is_alive():
+            raise StoreError(f"{thread.name} does not end in the time that the notice leaves")
+        self._thread = None
 
     def _save(self, staged: Staged, step: int, metric: float | None, began: float) -> None:
         """The background's part of a save; nothing leaves it but the outcome."""
-        name = checkpoint_name(step=step, attempt=self.attempt)
+        name, writer = checkpoint_name(step=step, attempt=self.attempt), self._join()
+        damaged = {skipped for skipped, _ in self.skipped}
         try:
-            self._write(staged, name=name, metric=metric)
+            self.bytes_written += writer.write(staged, name=name, metric=metric)
         except (Exception, CheckpointException) as error:  # noqa: BLE001 - nobody sees it leave the thread: `settle` raises
-            self._failure = _failure(error, name=name, damaged={skipped for skipped, _ in self.skipped})
-            self._join().blobs.give_up()
-        else:
-            self._failure = None
-            self.last_uri, self.last_step = self.store.uri(f"{self.prefix}/{name}"), step
-            self.save_seconds.append(time.monotonic() - began)
-            _log.info("checkpoint step=%d committed in %.3f s: %s", step, self.save_seconds[-1], self.last_uri)
-            self._tidy(name)
+            self._failure = failure_of(error, name=name, damaged=damaged)
+            writer.blobs.give_up()
+            _log.error("%s; the last committed step is %d", self._failure, self.last_step)
             return
-        _log.error("%s; the last committed step is %d", self._failure, self.last_step)
-
-    def _write(self, staged: Staged, *, name: str, metric: float | None) -> None:
-        parts = self._join()
-
-        def commit(layout: CheckpointLayout, places: Iterable[StoredChunk]) -> None:
-            self.bytes_written += parts.publisher.publish(name, layout, places, metric=metric)
-
-        writer = BlobWriter(
-            blobs=parts.blobs,
-            frozen=staged.frozen,
-            known={index: place for index, place in self._places.items() if index.fqn in staged.unchanged},
-            commit=commit,
-        )
-        save_blobs(dict(staged.described), writer=writer, planner=StagedPlanner(staged), group=parts.ranks.group)
-        self._places = writer.written.places
-        self.bytes_written += writer.written.bytes_written
         self._stager.committed()
-        parts.blobs.committed({place.blob.sha256 for place in self._places.values()})
-
-    def _tidy(self, name: str) -> None:
-        """Make room on the local disk and in the store. A failure here takes nothing from the commit."""
-        parts = self._join()
-        try:
-            parts.local.add(name, {place.blob.name for place in self._places.values()})
-            if parts.ranks.rank == 0:
-                parts.pruning.prune(last_valid=name, damaged={skipped for skipped, _ in self.skipped})
-        except Exception as error:  # noqa: BLE001 - any failure: the next save tries again
-            _log.warning("cannot remove old checkpoints: %s: %s", type(error).__name__, error)
-
-
-def _failure(error: BaseException, *, name: str, damaged: Collection[str]) -> StoreError:
-    causes = [cause for cause, _ in error.failures.values()] if isinstance(error, CheckpointException) else [error]
-    for cause in causes:
-        # A commit of an earlier life of this attempt that was found to be damaged is no rival's; its name is taken.
-        if isinstance(cause, RivalError) and name not in damaged:
-            return cause
-    text = _causes(error) if isinstance(error, CheckpointException) else f"{type(error).__name__}: {error}"
-    failure = StoreError(f"cannot save checkpoint {name}: {text}")
-    failure.__cause__ = error
-    return failure
-
-
-def _causes(error: CheckpointException) -> str:
-    texts = {f"{type(cause).__name__}: {cause}" for cause, _ in error.failures.values()}
-    return "; ".join(sorted(texts))
+        self._failure = None
+        self.last_uri, self.last_step = self.store.uri(f"{self.prefix}/{name}"), step
+        self.save_seconds.append(time.monotonic() - began)
+        _log.info("checkpoint step=%d committed in %.3f s: %s", step, self.save_seconds[-1], self.last_uri)
+        writer.tidy(name, damaged=damaged)

@@ -14,8 +14,8 @@ from include.core.errors import StoreError
 from include.core.json_codec import to_json
 from include.core.store import ObjectStore
 from include.training.blob_layout import LAYOUT, CheckpointLayout, StoredChunk, blobs_of
-from include.training.blob_store import patiently
 from include.training.commit import COMMIT, parse_name, seal
+from include.training.patience import Patience, patiently
 
 
 class RivalError(StoreError):
@@ -33,7 +33,7 @@ class Publisher:
         world: Number of workers.
         config: Hash of the configuration.
         fingerprint: Fingerprint of the dataset.
-        patience_s: Seconds for which a store that does not answer is asked again.
+        patience: For how long a store that does not answer is asked again.
         writer: Token by which this process knows its own commits again.
     """
 
@@ -43,7 +43,7 @@ class Publisher:
     world: int
     config: str
     fingerprint: str
-    patience_s: float
+    patience: Patience
     writer: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def publish(
@@ -81,7 +81,7 @@ class Publisher:
             seal="",
         )
         document = to_json(seal(commit))
-        patiently(lambda: self._put(name, layout=data, commit=document), within_s=self.patience_s)
+        patiently(lambda: self._put(name, layout=data, commit=document), patience=self.patience)
         return len(data)
 
     def _put(self, name: str, *, layout: bytes, commit: object) -> None:

@@ -32,8 +32,8 @@ def parse_name(name: str) -> tuple[int, int] | None:
 
 
 def config_hash(workload: Workload) -> str:
-    """Hash of the sections that shape the training. The checkpoint interval does not, nor does the layout."""
-    training = workload.training.model_dump(mode="json", exclude={"checkpoint_every_steps"})
+    """Hash of the sections that shape the training. When to save and what to keep do not, nor does the layout."""
+    training = workload.training.model_dump(mode="json", exclude={"checkpoint_every_steps", "keep_checkpoints"})
     return content_digest(
         {"format": STATE_FORMAT, "training": training, "model": workload.model.model_dump(mode="json")}
     )

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from obstore.exceptions import BaseError
+
 from include.core.errors import PlimsollError
 from include.core.json_file import read_json, write_json
 from include.core.process import die_with_parent
@@ -22,6 +24,7 @@ from include.core.store import ObjectStore
 from include.training.local_files import NOTICE, ORDER, OUTCOME, STARTED, STEPS, STEPS_RECORD, folder_of
 from include.training.outcome import WorkerOrder, WorkerOutcome
 from include.training.progress import read_account
+from include.training.stop import SHUTDOWN_TIMEOUT_S
 from include.training.telemetry.local_files import TELEMETRY
 from include.training.telemetry_report import AttemptTelemetry, publish_telemetry
 
@@ -29,8 +32,8 @@ _log = logging.getLogger("plimsoll.train")
 _PUBLISH_EVERY_S = 2.0
 # Until there is an account at all: a machine lost in its first seconds has then still said where it began.
 _FIRST_LOOK_EVERY_S = 0.2
-# A two-minute notice, less what the wrapper needs afterwards.
-_SHUTDOWN_TIMEOUT_S = 110
+# The account is small and comes again: a store that does not answer must not keep the launcher from its work.
+_STORE_PATIENCE_S = 5.0
 # What a torchrun whose workers have all left their outcomes may take to leave as well.
 _BARRIER_GRACE_S = 3.0
 # An elastic training goes on for as long as there are workers: losing one is no error that would be counted.
@@ -61,7 +64,8 @@ def launch_training(order: WorkerOrder, *, store: ObjectStore) -> WorkerOutcome 
         _clear(folder)
     order_file = order.job_dir / ORDER
     order_file.write_text(order.model_dump_json(), encoding="utf-8")
-    account = _AccountPublisher(store=store, key=f"{order.request.base}/{STEPS}", job_dir=order.job_dir)
+    hasty = ObjectStore(store.url, patience_s=_STORE_PATIENCE_S)
+    account = _AccountPublisher(store=hasty, key=f"{order.request.base}/{STEPS}", job_dir=order.job_dir)
     previous = signal.signal(signal.SIGTERM, _Notice(order.job_dir))
     process = subprocess.Popen(
         _command(order_file, order),
@@ -123,8 +127,12 @@ class _AccountPublisher:
         if account is None or (account, exact) == self._published:
             return
         write_json(self._job_dir / STEPS, account)
-        self._store.put_json(self._key, {**account, "exact": exact})
-        self._published = (account, exact)
+        try:
+            self._store.put_json(self._key, {**account, "exact": exact})
+        except (BaseError, OSError) as error:
+            _log.warning("the account of steps could not be published, the training goes on: %s", error)
+        else:
+            self._published = (account, exact)
 
 
 def _clear(folder: Path) -> None:
@@ -146,7 +154,7 @@ def _command(order_file: Path, order: WorkerOrder) -> list[str]:
             f"--max-restarts={_RESTARTS_OF_ELASTIC}",
             "--monitor-interval=0.5",
         ]
-    options = [f"--nproc-per-node={workers_here(order)}", f"--shutdown-timeout={_SHUTDOWN_TIMEOUT_S}"]
+    options = [f"--nproc-per-node={workers_here(order)}", f"--shutdown-timeout={SHUTDOWN_TIMEOUT_S}"]
     program = ["-m", "include.training.worker", str(order_file)]
     return [sys.executable, "-m", "torch.distributed.run", *how, *options, *program]
 

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 import torch
 
 from include.config.training_section import TrainingSection
-from include.core.errors import UserError
+from include.core.errors import StoreError, UserError
 from include.parallel.gradients import clip_gradients
 from include.parallel.layout import Execution
 from include.parallel.spread import Spread
 from include.parallel.step import forward_backward
 from include.training.ballots import Ballots, Count
 from include.training.batches import Batch, BatchSource
-from include.training.checkpoint import Checkpointer
+from include.training.checkpoint import Checkpointer, RivalError
 from include.training.interval import steps_between
 from include.training.memory import raise_if_out_of_memory
 from include.training.optimizer import learning_rate, set_learning_rate
@@ -108,11 +108,12 @@ class Trainer:
         """Train to the end, or to the notice.
 
         Returns:
-            True at the end, False when a notice ended it; the state is committed in both cases.
+            True at the end, with the state committed. False when a notice ended it: the state is committed if the store
+            took it in time.
 
         Raises:
             UserError: The loss is not finite, or memory does not suffice.
-            StoreError: The state cannot be committed.
+            StoreError: The last state cannot be committed, or another process runs the same attempt.
         """
         state, total, rows = self.state, self.total_steps, self.source.rows
         batches = self._open()
@@ -120,19 +121,19 @@ class Trainer:
         self._save_at = (state.step // self.every + 1) * self.every
         while state.step < total:
             self._step(batches, total)
-            finished, epoch_ends = state.step == total, state.offset % rows == 0
-            if finished or epoch_ends or self._stopping or state.step >= self._save_at:
+            finished, epoch_ends, due = state.step == total, state.offset % rows == 0, state.step >= self._save_at
+            if finished or epoch_ends or self._stopping or due:
                 self._count_rest()
                 if epoch_ends:
                     self._say_step()
                 if epoch_ends and not self._stopping:
                     self._validate()
-                if finished or self._stopping or state.step >= self._save_at:
-                    self._save(measured=epoch_ends)
             if self._stopping and not finished:
                 self._say_step()
-                self._settle()
+                self._leave()
                 return False
+            if finished or (due and not self._left_out()):
+                self._save(measured=epoch_ends)
         self._finish()
         return True
 
@@ -228,6 +229,18 @@ class Trainer:
             self.checkpoints.save(self.state.to_tensors(), step=self.state.step, metric=metric)
         self._save_at = self._next_save()
 
+    def _left_out(self) -> bool:
+        """Whether the save that is due is left out, because the one before still runs; all workers answer alike.
+
+        Waiting for it would make every step of a short interval wait for the disk or the network. What a kill costs is
+        then the interval that comes out: the multiples of the one that was asked for that a save takes.
+        """
+        if not self.spread.of_the_first(int(self.checkpoints.busy)):
+            return False
+        self._save_at = self._save_at + self.every
+        _log.info("step %d: no save, since the one before is still under way", self.state.step)
+        return True
+
     def _next_save(self) -> int:
         """The step of the next save; all workers come here at the same step and leave with the same answer."""
         step, saves, steps = self.state.step, self.checkpoints.save_seconds, self.timer.steps
@@ -238,6 +251,17 @@ class Trainer:
             best = steps_between(saves[-1], step_s, self.interruptions_per_h)
             self.every = self.steps_per_epoch if best is None else min(best, self.steps_per_epoch)
         return step + self.spread.of_the_first(self.every)
+
+    def _leave(self) -> None:
+        """Save for the notice. One that fails costs what was done since the last commit, and nothing beside it."""
+        try:
+            self._save(measured=False)
+            self._settle()
+        except RivalError:
+            raise
+        except StoreError as error:
+            self.account.record(last_executed_step=self.state.step, committed_step=self.checkpoints.last_step)
+            _log.error("%s; the next attempt goes on from step %d", error, self.checkpoints.last_step)
 
     def _settle(self) -> None:
         with self.timer.saving():

@@ -49,6 +49,8 @@ class OwnLoop:
     _step: int = 0
 
     def __post_init__(self) -> None:
+        self._stop = StopFlag(self.job_dir)
+        self._stop.listen()
         self._checkpoints = Checkpointer(
             store=self.store,
             prefix=f"{self.run_prefix}/checkpoints",
@@ -56,9 +58,8 @@ class OwnLoop:
             attempt=self.attempt,
             config=content_digest({"own_loop": dict(self.settings)}),
             fingerprint=self.data,
+            grace_s=self._stop.grace_s,
         )
-        self._stop = StopFlag(self.job_dir)
-        self._stop.listen()
         self._progress = Progress(job_dir=self.job_dir, total=self.total_steps, epochs=1)
         self._account = StepAccount(job_dir=self.job_dir, resumed_step=0)
 

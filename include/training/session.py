@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from include.config.job_messages import TrainResult
+from include.config.training_section import TrainingSection
 from include.core.contracts.plan import Layout
 from include.core.store import ObjectStore
 from include.parallel.layout import apply_layout, single_worker_layout
@@ -23,6 +24,7 @@ from include.training.model_factory import build_model, freeze
 from include.training.optimizer import build_optimizer, refuse_endless_warmup
 from include.training.outcome import WorkerOrder, WorkerOutcome
 from include.training.progress import Progress, StepAccount
+from include.training.retention import RetentionPolicy
 from include.training.state import TrainState
 from include.training.stop import StopFlag
 from include.training.stream_source import StreamSource
@@ -129,6 +131,8 @@ def _assemble(order: WorkerOrder, *, store: ObjectStore, stop: StopFlag, device:
             attempt=request.attempt,
             config=config_hash(request.workload),
             fingerprint=data.fingerprint,
+            retention=_retention(training),
+            grace_s=stop.grace_s,
         ),
         every=request.checkpoint_every_steps or training.checkpoint_every_steps or steps_per_epoch,
         interruptions_per_h=request.interruptions_per_h,
@@ -137,6 +141,11 @@ def _assemble(order: WorkerOrder, *, store: ObjectStore, stop: StopFlag, device:
         account=StepAccount(job_dir=own_folder, resumed_step=0),
         timer=StepTimer(rank=torch.distributed.get_rank(), world=spread.place.world, gradient_bytes=_bytes_of(spread)),
     )
+
+
+def _retention(training: TrainingSection) -> RetentionPolicy:
+    keep = training.keep_checkpoints
+    return RetentionPolicy(keep_last=keep.last, keep_best=keep.best, keep_every=keep.every_steps)
 
 
 def _layout(order: WorkerOrder) -> Layout:

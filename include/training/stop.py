@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from types import FrameType
 
+from include.core.json_file import read_json
 from include.training.local_files import NOTICE
+
+# What torchrun gives its workers between SIGTERM and SIGKILL: a two-minute notice, less what the wrapper needs.
+SHUTDOWN_TIMEOUT_S = 110
+# Kubernetes and Slurm unless told otherwise: terminationGracePeriodSeconds, KillWait.
+_USUAL_GRACE_S = 30.0
 
 
 class StopFlag:
@@ -18,21 +25,35 @@ class StopFlag:
     """
 
     def __init__(self, job_dir: Path) -> None:
-        self._marker = str(job_dir / NOTICE)
-        self._signalled = False
+        self._path = job_dir / NOTICE
+        self._marker = str(self._path)
+        self._signalled_at: float | None = None
 
     def listen(self) -> None:
         """Take SIGTERM as a notice. torchrun sends it to its workers when it gets one, or when a peer is lost."""
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._signalled = True
+        if self._signalled_at is None:
+            self._signalled_at = time.monotonic()
 
     @property
     def signalled(self) -> bool:
         """Whether it was by SIGTERM."""
-        return self._signalled
+        return self._signalled_at is not None
 
     def raised(self) -> bool:
         """Whether this worker has a notice. Asked at every step, so it is one system call."""
-        return self._signalled or os.access(self._marker, os.F_OK)  # noqa: PTH - a Path costs more than the call itself
+        return self.signalled or os.access(self._marker, os.F_OK)  # noqa: PTH - a Path costs more than the call itself
+
+    def grace_s(self) -> float | None:
+        """Seconds until this worker is killed, None without a notice of its own."""
+        ends = [] if self._signalled_at is None else [self._signalled_at + SHUTDOWN_TIMEOUT_S - time.monotonic()]
+        try:
+            written_at = self._path.stat().st_mtime
+        except FileNotFoundError:
+            return min(ends, default=None)
+        told = read_json(self._path)
+        given = told.get("grace_s") if isinstance(told, dict) else None
+        grace_s = float(given) if isinstance(given, int | float) else _USUAL_GRACE_S
+        return max(0.0, min([*ends, grace_s - (time.time() - written_at)]))

@@ -32,6 +32,7 @@ class Attempt:
         faults: See `inject`.
         environment: Further variables.
         settings: Instead of the defaults for this store.
+        every_save: Whether a save that is due waits for the one before instead of being left out.
     """
 
     def __init__(
@@ -43,21 +44,22 @@ class Attempt:
         faults: tuple[Fault, ...] = (),
         environment: dict[str, str] | None = None,
         settings: Settings | None = None,
+        every_save: bool = False,
     ) -> None:
         job_dir.mkdir(parents=True, exist_ok=True)
         self.job_dir = job_dir
         settings = settings or Settings(store=store.url)
         order = WorkerOrder(request=request, settings=settings, job_dir=job_dir)
         (job_dir / "order.json").write_text(order.model_dump_json())
-        self.process = start(_run, str(job_dir), faults, environment or {})
+        self.process = start(_run, str(job_dir), faults, environment or {}, every_save)
 
     def account(self) -> dict[str, Any]:
         """Steps so far; zeros before the first."""
         return read_account(self.job_dir) or {"resumed_step": 0, "last_executed_step": 0, "committed_step": 0}
 
-    def wait_for_step(self, step: int) -> None:
-        """Wait until a step was executed, or the process has ended."""
-        while self.process.is_alive() and self.account()["last_executed_step"] < step:
+    def wait_for_step(self, step: int, *, of: str = "last_executed_step") -> None:
+        """Wait until a step was executed, or the account has come to it in another entry, or the process has ended."""
+        while self.process.is_alive() and self.account()[of] < step:
             time.sleep(0.001)
 
     def kill(self) -> None:
@@ -76,8 +78,9 @@ class Attempt:
         return (self.job_dir / "log.txt").read_text()
 
 
-def _run(job_dir: str, faults: tuple[Fault, ...], environment: dict[str, str]) -> None:
+def _run(job_dir: str, faults: tuple[Fault, ...], environment: dict[str, str], every_save: bool) -> None:
     from include.training import worker
+    from include.training.checkpoint import Checkpointer
 
     os.environ.update({"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", **environment})
     os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"})
@@ -86,6 +89,8 @@ def _run(job_dir: str, faults: tuple[Fault, ...], environment: dict[str, str]) -
     os.dup2(log, sys.stderr.fileno())
     for fault in faults:
         inject(**fault)
+    if every_save:
+        Checkpointer.busy = property(lambda _: False)  # type: ignore[assignment,method-assign] - on purpose
     worker.main(Path(job_dir) / "order.json")
 
 

@@ -12,6 +12,7 @@ import torch
 from include.config.job_messages import JobRequest
 from include.config.settings import Settings
 from include.core.store import ObjectStore
+from include.training.checkpoint import Checkpointer
 from include.training.outcome import WorkerOrder, WorkerOutcome
 from include.training.session import train
 from include.training.stop import StopFlag
@@ -38,6 +39,18 @@ def exactness() -> Iterator[None]:
     yield
     torch.use_deterministic_algorithms(False)
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def quick_saves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Saves that end before the next step: which checkpoints there are does not depend on the disk."""
+    save = Checkpointer.save
+
+    def save_and_settle(self: Checkpointer, *arguments: Any, **more: Any) -> None:
+        save(self, *arguments, **more)
+        self.settle()
+
+    monkeypatch.setattr(Checkpointer, "save", save_and_settle)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import safetensors.torch
 
 from include.core.store import ObjectStore
@@ -11,6 +12,7 @@ from include.training.outcome import WorkerOutcome
 from tests.support.training import tiny_workload, train_request, write_dataset
 
 
+@pytest.mark.usefixtures("quick_saves")
 def test_frozen_layers_are_stored_once_over_all_attempts(
     file_store: ObjectStore, attempt: Callable[..., WorkerOutcome]
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from obstore.exceptions import GenericError
 
 from include.config.job_messages import Rendezvous
 from include.config.settings import Settings
@@ -90,6 +91,27 @@ def test_account_is_published_while_the_worker_runs(
     check = f"assert json.load(open({published!r}))['exact'] is False\n"
     done = dump("worker_outcome.json", WorkerOutcome(status="done").model_dump())
     assert launch(dump("steps.json", account) + wait + check + done) is not None
+
+
+def test_a_store_that_takes_no_account_for_a_while_does_not_end_the_training(
+    launch: Launch, order: WorkerOrder, file_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, failed = ObjectStore.put_json, []
+
+    def away_at_first(self: ObjectStore, key: str, value: object) -> None:
+        if len(failed) < 2:
+            failed.append(key)
+            raise GenericError("error sending request")
+        put(self, key, value)
+
+    monkeypatch.setattr(ObjectStore, "put_json", away_at_first)
+    monkeypatch.setattr(launcher, "_FIRST_LOOK_EVERY_S", 0.02)
+    account = {"resumed_step": 0, "last_executed_step": 1, "committed_step": 0, "useful_s": 0.1}
+    published = file_store.uri(f"{order.request.base}/steps.json").removeprefix("file://")
+    wait = f"while not os.path.exists({published!r}): time.sleep(0.01)\n"
+    done = dump("worker_outcome.json", WorkerOutcome(status="done").model_dump())
+    assert launch(dump("steps.json", account) + wait + done) is not None
+    assert len(failed) == 2
 
 
 def test_a_node_that_was_told_to_leave_does_not_wait_for_the_others(

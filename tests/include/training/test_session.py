@@ -19,6 +19,7 @@ from include.training.weights import load_weights, weights_digest
 from tests.support.training import CNN, FEATURES, ROWS, tiny_workload, train_request, write_dataset
 
 Attempt = Callable[..., WorkerOutcome]
+pytestmark = pytest.mark.usefixtures("quick_saves")
 
 
 def finished(outcome: WorkerOutcome) -> TrainResult:

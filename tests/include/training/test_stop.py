@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
+
+import pytest
 
 from include.training.stop import StopFlag
 
@@ -21,5 +24,31 @@ def test_sigterm_is_a_notice(tmp_path: Path) -> None:
         flag.listen()
         os.kill(os.getpid(), signal.SIGTERM)
         assert flag.raised()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_time_that_a_notice_leaves_counts_from_its_marker(tmp_path: Path) -> None:
+    flag, marker = StopFlag(tmp_path), tmp_path / "notice.json"
+    assert flag.grace_s() is None
+    marker.write_text('{"action": "terminate", "grace_s": 100}')
+    os.utime(marker, (time.time() - 40, time.time() - 40))
+    assert flag.grace_s() == pytest.approx(60, abs=2)
+    # The launcher's own marker, after a plain SIGTERM, names no time.
+    marker.write_text('{"action": "SIGTERM"}')
+    assert flag.grace_s() == pytest.approx(30, abs=2)
+    os.utime(marker, (0, 0))
+    assert flag.grace_s() == 0
+
+
+def test_a_signal_alone_leaves_what_torchrun_gives(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        flag = StopFlag(tmp_path)
+        flag.listen()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert flag.grace_s() == pytest.approx(110, abs=2)
+        (tmp_path / "notice.json").write_text('{"grace_s": 50}')
+        assert flag.grace_s() == pytest.approx(50, abs=2)
     finally:
         signal.signal(signal.SIGTERM, before)
