@@ -65,7 +65,7 @@ class Chip(Edge):
     tdp_w: PositiveFloat | None = None
     idle_w: PositiveFloat | None = None
     idle_source: str | None = None
-    software: Literal["cuda", "neuron"] = "cuda"
+    software: Literal["cuda", "neuron", "other"] = "cuda"
     as_of: date | None = None
     source: str | None = None
 

@@ -109,5 +109,7 @@ def instance_offer(
         mig_profiles=MIG_PROFILES.get(entry.chip or "", ()),
         interruptions_per_h=rate.per_h if rate else None,
         interruptions_source=rate.source if rate else None,
-        flags=() if chip is None or trainable else (f"needs the {chip.software} software, which the train job lacks",),
+        flags=()
+        if chip is None or trainable
+        else (f"no CUDA device but {chip.software}: the train job cannot use it",),
     )

@@ -21,7 +21,7 @@ MODEL_PRESETS = {
     "mlp": "include.training.models.mlp:build",
 }
 # DAGs and DAG files of the project itself.
-RESERVED_NAMES = ("lease_reaper", "lifecycle", "storage_lifecycle", "workload_errors")
+RESERVED_NAMES = ("lease_reaper", "lifecycle", "price_refresh", "storage_lifecycle", "workload_errors")
 _FACTORY = re.compile(r"([a-z_][a-z0-9_]*\.)*[a-z_][a-z0-9_]*:[a-z_][a-z0-9_]*")
 PlaceName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
 _IMPORT_ROOT = Path(__file__).resolve().parents[2]

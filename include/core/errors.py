@@ -6,6 +6,7 @@ PlimsollError
 |   +-- DataError        the data cannot be used: missing, empty, failing its expectations
 |   +-- GateError        no candidate passes the gates, or a limit of the workload was exceeded
 |   +-- NothingFitsError no offer fits the demand and the limits
++-- CatalogRefreshError  the vendor's answers make no catalog; the last good one stays
 +-- StoreError           the object store answered something unexpected
 +-- GroupClosedError     an intent for a group that was already released
 +-- BudgetExceededError  the intent would exceed a budget or a quota
@@ -53,6 +54,10 @@ class GateError(UserError):
 
 class NothingFitsError(UserError):
     """No offer satisfies the demand within the limits."""
+
+
+class CatalogRefreshError(PlimsollError):
+    """The vendor's answers are empty or implausible; the last good catalog stays."""
 
 
 class StoreError(PlimsollError):

@@ -41,7 +41,7 @@ def parsed(home: dict[str, str]) -> dict:
 
 def test_all_dags_import(parsed: dict) -> None:
     assert parsed["import_errors"] == {}
-    assert set(parsed["dags"]) == {"digits", "titanic", "lease_reaper", "storage_lifecycle"}
+    assert set(parsed["dags"]) == {"digits", "titanic", "lease_reaper", "price_refresh", "storage_lifecycle"}
 
 
 def test_no_heavy_module_is_loaded(parsed: dict) -> None:

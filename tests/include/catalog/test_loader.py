@@ -110,7 +110,7 @@ def test_power_of_an_instance_is_its_accelerators_and_its_share_of_a_host():
 def test_what_the_train_job_cannot_use_has_no_rate_and_says_so():
     trainium = next(o for o in OFFERS if o.instance_type == "trn1.2xlarge")
     assert trainium.accelerator_tflops == {}
-    assert trainium.flags == ("needs the neuron software, which the train job lacks",)
+    assert trainium.flags == ("no CUDA device but neuron: the train job cannot use it",)
     assert trainium.memory_bandwidth_bytes_per_s == 820e9
 
 

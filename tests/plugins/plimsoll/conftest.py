@@ -28,6 +28,7 @@ _USERS = (
     "plimsoll.operators.seal",
     "plimsoll.operators.lease_reaper",
     "plimsoll.operators.storage_lifecycle",
+    "plimsoll.operators.price_refresh",
 )
 
 
