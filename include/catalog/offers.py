@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 from include.catalog.catalog_file import Chip, InstanceType, Sourced
 from include.catalog.freshness import Staleness, with_price_checked
+from include.catalog.interruptions import InterruptionRate, learned_rate
 from include.catalog.loader import instance_offer, load_catalog, load_chips
 from include.catalog.own_file import read_own_catalog
 from include.catalog.own_offers import OwnFile, committed_offers, machine_offers
 from include.catalog.refreshed_file import Quote, Refreshed, read_refreshed
 from include.config.settings import Settings
+from include.core.contracts.experience import Experience
 from include.core.contracts.offer import Offer, Price, PurchaseOption
 from include.core.store import ObjectStore
 
@@ -32,12 +34,13 @@ class OfferList:
     notes: tuple[str, ...]
 
 
-def load_offers(settings: Settings, *, today: date) -> OfferList:
+def load_offers(settings: Settings, *, today: date, experience: Iterable[Experience] = ()) -> OfferList:
     """All offers but this machine's, which its engine makes.
 
     Args:
         settings: Where the refreshed file and the user's file are, and from which age a price is old.
         today: Date against which prices are old and commitments over.
+        experience: How often rented capacity of this installation was taken away; corrects the stated rates.
 
     Raises:
         UserError: The user's file cannot be read or has mistakes; one line for each of them.
@@ -46,8 +49,20 @@ def load_offers(settings: Settings, *, today: date) -> OfferList:
     rented = load_catalog() if refreshed is None else merge_refreshed(load_catalog(), refreshed)
     own, over = _own(settings, rented, today=today)
     staleness = Staleness.of(settings)
-    offers = tuple(with_price_checked(offer, today=today, staleness=staleness) for offer in (*own, *rented))
+    seen = {(entry.instance_type, entry.purchase): entry for entry in experience}
+    offers = tuple(
+        with_price_checked(_with_experience(offer, seen), today=today, staleness=staleness) for offer in (*own, *rented)
+    )
     return OfferList(offers=offers, notes=(*((damaged,) if damaged else ()), *over, *_notes(offers)))
+
+
+def _with_experience(offer: Offer, seen: Mapping[tuple[str, str], Experience]) -> Offer:
+    own = seen.get((offer.instance_type, offer.purchase.value))
+    if own is None or offer.interruptions_per_h is None or offer.interruptions_source is None:
+        return offer
+    stated = InterruptionRate(per_h=offer.interruptions_per_h, source=offer.interruptions_source)
+    rate = learned_rate(stated, interruptions=own.interruptions, hours=own.hours)
+    return replace(offer, interruptions_per_h=rate.per_h, interruptions_source=rate.source)
 
 
 def _own(settings: Settings, rented: tuple[Offer, ...], *, today: date) -> tuple[tuple[Offer, ...], tuple[str, ...]]:

@@ -10,6 +10,7 @@ from include.catalog.freshness import Staleness, age_days, refusal_of, with_pric
 from include.catalog.loader import load_catalog
 from include.catalog.offers import load_offers
 from include.config.settings import Settings
+from include.core.contracts.experience import Experience
 from include.core.contracts.offer import Price, PurchaseOption
 
 TODAY = date(2026, 11, 30)
@@ -70,3 +71,21 @@ def test_the_thresholds_are_settings(tmp_path):
     now = load_offers(Settings(store=store, price_stale_after_days=30), today=TODAY)
     priced = sum(offer.price is not None for offer in now.offers)
     assert f"{priced} of {priced} prices are stale" in now.notes
+
+
+def test_own_interruptions_correct_the_stated_rate_of_that_type_and_option_alone(tmp_path):
+    settings = Settings(store=f"file://{tmp_path}")
+    seen = Experience(instance_type="g5.xlarge", purchase="spot", interruptions=0, hours=1000.0)
+    before = {offer.name: offer for offer in load_offers(settings, today=TODAY).offers}
+    after = {offer.name: offer for offer in load_offers(settings, today=TODAY, experience=(seen,)).offers}
+    changed = {name for name, offer in after.items() if offer.interruptions_per_h != before[name].interruptions_per_h}
+    assert changed == {name for name in before if name.startswith("g5.xlarge/spot/")}
+    learned = after["g5.xlarge/spot/us-east-1"]
+    assert learned.interruptions_per_h == pytest.approx(1 / (1 / 0.28 + 1000))
+    assert learned.interruptions_source.startswith("learned: 0 interruptions in 1e+03 own hours")
+
+
+def test_where_nobody_stated_a_rate_none_is_learned(tmp_path):
+    seen = Experience(instance_type="c7i.xlarge", purchase="spot", interruptions=3, hours=1.0)
+    listed = load_offers(Settings(store=f"file://{tmp_path}"), today=TODAY, experience=(seen,))
+    assert all(o.interruptions_per_h is None for o in listed.offers if o.instance_type == "c7i.xlarge")
