@@ -6,13 +6,17 @@ ONCE ?=
 DRILL ?=
 BENCH ?=
 FILE ?=
+ENGINE ?=
+QUOTA ?=
+JSON ?=
+FRESH ?=
 
 # A person's text reaches programs through the environment, never as a part of a command; make does not expand it either.
-$(foreach name,WORKLOAD ONCE DRILL BENCH FILE,$(eval override $(name) := $$(value $(name))))
-export WORKLOAD ONCE DRILL BENCH FILE
+$(foreach name,WORKLOAD ONCE DRILL BENCH FILE ENGINE QUOTA JSON FRESH,$(eval override $(name) := $$(value $(name))))
+export WORKLOAD ONCE DRILL BENCH FILE ENGINE QUOTA JSON FRESH
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test test-fast drills bench gpu-check lint docs check-workload pins wheel setup setup-tests
+.PHONY: help run plan stop test test-fast drills bench gpu-check lint docs check-workload pins wheel setup setup-tests
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +29,9 @@ setup-tests:
 
 run: setup  ## start the stack and run a workload: WORKLOAD=digits, ONCE=1 stops all at the end, DRILL=0|1
 	@$(VENV)/python -m stack.run --workload="$$WORKLOAD" --drill="$$DRILL" $(if $(filter-out 0,$(ONCE)),--once)
+
+plan: setup  ## the best plan for a workload, without Airflow: WORKLOAD=digits, JSON=1, ENGINE=any, QUOTA=p=96, FRESH=1
+	@$(VENV)/python -m stack.plan --workload="$$WORKLOAD" --engine="$$ENGINE" --quota="$$QUOTA" $(if $(filter-out 0,$(JSON)),--json) $(if $(filter-out 0,$(FRESH)),--fresh)
 
 stop:  ## end everything that make run has started, and nothing else
 	@if [ -x $(VENV)/python ]; then $(VENV)/python -m stack.stop; else echo "Nothing to stop: there is no environment."; fi

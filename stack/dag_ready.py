@@ -20,18 +20,23 @@ _LONGEST_TRACE = 12
 _FILES_TIMEOUT_S = 10.0
 
 
+class UnknownWorkloadError(StackError):
+    """There is no workload of that name that can be used."""
+
+
 def choose_workload(folder: Path, name: str) -> tuple[Workload, list[str]]:
     """The chosen workload, and one warning per invalid file of somebody else.
 
     Raises:
-        StackError: There is no such workload, or its file has mistakes.
+        UnknownWorkloadError: There is no such workload, or its file has mistakes.
     """
     found: WorkloadFolder = load_folder(folder)
     for path, error in found.errors.items():
         if path.stem == name and name not in found.valid:
-            raise StackError(f"The workload cannot run: {error}")
+            raise UnknownWorkloadError(f"The workload cannot run: {error}")
     if name not in found.valid:
-        raise StackError(f"There is no workload {name!r} in {folder}. Valid ones: {', '.join(found.valid) or 'none'}.")
+        valid = ", ".join(found.valid) or "none"
+        raise UnknownWorkloadError(f"There is no workload {name!r} in {folder}. Valid ones: {valid}.")
     return found.valid[name], [f"Ignored: {error}" for error in found.errors.values()]
 
 

@@ -86,7 +86,7 @@ class ComputeSection(Edge):
     objective: Objective = Objective.COST
     weights: Weights | None = Field(default=None, description="For ``objective: weighted``.")
     regions: tuple[PlaceName, ...] = Field(
-        default=(), max_length=64, description="Regions that capacity may be rented in; empty: any."
+        default=(), max_length=64, description="Regions that a training may run in, this machine aside; empty: any."
     )
     families: tuple[PlaceName, ...] = Field(
         default=(), max_length=64, description="Instance families that may be rented, such as g6 or p4de; empty: any."

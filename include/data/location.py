@@ -164,6 +164,17 @@ def size_on_disk(uri: str, *, roots: tuple[Path, ...]) -> int:
     return sum(member.stat().st_size for member in ([path] if path.is_file() else path.rglob("*")))
 
 
+def stamp_on_disk(uri: str, *, roots: tuple[Path, ...]) -> tuple[int, int, int]:
+    """Files, bytes and newest change (nanoseconds) of a local source: equal stamps mean that nobody wrote to it.
+
+    Raises:
+        DataError: Nothing is there, or it lies outside the roots.
+    """
+    path = _resolve_local(uri, roots)
+    facts = [member.stat() for member in ([path] if path.is_file() else path.rglob("*"))]
+    return len(facts), sum(fact.st_size for fact in facts), max((fact.st_mtime_ns for fact in facts), default=0)
+
+
 def is_local(uri: str) -> bool:
     """Whether a URI points to this machine's disk."""
     return "://" not in uri or uri.startswith("file://")

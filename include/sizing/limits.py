@@ -120,10 +120,10 @@ def quota_class(instance_type: str) -> str:
 
 
 def bars(offer: Offer, compute: ComputeSection) -> tuple[Bar, ...]:
-    """Limits on regions and families that an offer does not keep; this machine is where it is."""
-    if offer.purchase is PurchaseOption.LOCAL:
+    """Limits on regions and families that an offer does not keep. This machine is exempt, own ones have no family."""
+    if offer.engine == "local":
         return ()
-    family = family_of(offer.instance_type)
+    rented = offer.purchase is not PurchaseOption.LOCAL
     return tuple(
         Bar(
             text=f"{key} allows {', '.join(allowed)} and not {found}",
@@ -131,7 +131,7 @@ def bars(offer: Offer, compute: ComputeSection) -> tuple[Bar, ...]:
         )
         for key, allowed, found in (
             ("compute.regions", compute.regions, offer.region),
-            ("compute.families", compute.families, family),
+            ("compute.families", compute.families if rented else (), family_of(offer.instance_type)),
         )
         if allowed and found not in allowed
     )

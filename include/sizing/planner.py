@@ -185,5 +185,6 @@ def _device_bytes(offer: Offer) -> int:
 
 def _decided_by(offer: Offer, rule: PurchaseRule) -> str:
     if offer.purchase is PurchaseOption.LOCAL:
-        return f"this machine is already there, so nothing is purchased; rented capacity would follow '{rule.sentence}'"
+        which = "this machine" if offer.engine == "local" else "the machine"
+        return f"{which} is already there, so nothing is purchased; rented capacity would follow '{rule.sentence}'"
     return f"{rule.sentence}; taken: {offer.purchase.value}"

@@ -162,7 +162,7 @@ class Forecaster:
             cores=offer.vcpus,
             idle_w=offer.idle_w,
             peak_w=offer.peak_w,
-            exclusive=offer.purchase is not PurchaseOption.LOCAL,
+            exclusive=offer.engine != "local",
             gco2e_per_kwh=self.assumed.gco2e_per_kwh.get(offer.region),
         )
         if energy.kwh is None:

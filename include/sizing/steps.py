@@ -99,6 +99,7 @@ class StepTimes:
         }
         self._ways: dict[int, tuple[Way, ...]] = {}
         self._best: dict[tuple[object, ...], Found | None] = {}
+        self._least: dict[tuple[object, ...], int] = {}
 
     def correction_of(self, offer: Offer) -> Correction | None:
         """What earlier runs taught of an offer's hardware."""
@@ -176,6 +177,12 @@ class StepTimes:
 
     def least_bytes(self, offer: Offer) -> int:
         """Device memory that has to be reserved on an offer at the least, whatever the layout and the time."""
+        key = (offer.accelerators, self.counts(offer), device_name(offer), offer.mig_profile, offer.engine)
+        if key not in self._least:
+            self._least[key] = self._smallest(offer)
+        return self._least[key]
+
+    def _smallest(self, offer: Offer) -> int:
         if self.table.planned_as_traced or not offer.accelerators or offer.engine == "local":
             return self.reserved_bytes(offer, self.table.as_traced, self._demand.memory.total_bytes)
         most = max(self._worker_counts(offer.accelerators, 1, offer)) * self.counts(offer)[-1]

@@ -8,7 +8,7 @@ import pytest
 from stack.installation import REPO
 
 COMMANDS = ("run", "stop", "test", "test-fast", "drills", "bench", "lint", "docs", "help")
-COMMANDS += ("check-workload", "gpu-check", "pins", "wheel")
+COMMANDS += ("check-workload", "gpu-check", "pins", "wheel", "plan")
 
 
 def make(*words, **environ):
@@ -56,6 +56,12 @@ def test_the_options_are_passed_on(arguments):
     assert arguments("check-workload") == ["-m", "include.jobs.check_workload"]
 
 
+def test_the_plans_options_are_passed_on(arguments):
+    words = arguments("plan", WORKLOAD="titanic", JSON="1", ENGINE="any", QUOTA="p=96", FRESH="1")
+    assert words == ["-m", "stack.plan", "--workload=titanic", "--engine=any", "--quota=p=96", "--json", "--fresh"]
+    assert arguments("plan", JSON="0") == ["-m", "stack.plan", "--workload=", "--engine=", "--quota="]
+
+
 @pytest.mark.parametrize("by_environment", [False, True])
 @pytest.mark.parametrize("text", ['a"; touch {}; "', "$(touch {})", "`touch {}`", "$(shell touch {})"])
 def test_a_persons_text_is_never_executed(arguments, tmp_path, text, by_environment):
@@ -63,6 +69,7 @@ def test_a_persons_text_is_never_executed(arguments, tmp_path, text, by_environm
     text = text.format(mark)
     assert f"--workload={text}" in arguments("run", by_environment=by_environment, WORKLOAD=text)
     assert f"--drill={text}" in arguments("run", by_environment=by_environment, DRILL=text, ONCE=text)
+    assert f"--quota={text}" in arguments("plan", by_environment=by_environment, QUOTA=text, WORKLOAD=text, JSON=text)
     assert text in arguments("check-workload", by_environment=by_environment, FILE=text)
     assert arguments("bench", by_environment=by_environment, BENCH=text)[0].startswith("Usage: make bench")
     assert not mark.exists()

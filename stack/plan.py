@@ -1,0 +1,154 @@
+"""``make plan``: what a workload's training needs, the best plan for it, and what else there would be. No Airflow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from include.catalog.local import local_offer
+from include.catalog.offers import load_offers
+from include.config.settings import Settings
+from include.core.clock import SystemClock
+from include.core.contracts.plan import Plan
+from include.core.errors import PlimsollError, UserError
+from include.core.exit_codes import ExitCode
+from include.core.json_codec import to_json
+from include.sizing.judging import ANY
+from include.sizing.plan_text import describe
+from include.sizing.planner import make_plan
+from stack import dag_ready
+from stack.child_environment import settings_of
+from stack.errors import SettingsError, StackError
+from stack.installation import Installation, StackSettings
+from stack.plan_demand import DemandSource, JobRefusedError
+from stack.ports import WANTED, Ports
+from stack.settings_mistakes import read_settings
+
+DEFAULT_WORKLOAD = "digits"
+ENGINES = ("", ANY, "local", "ec2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOrder:
+    """What the command line asks for.
+
+    Attributes:
+        workload: Name of the workload.
+        engine: Engine that may launch, instead of the workload's; ``any`` for every one.
+        quota: vCPUs by class of instances.
+        as_json: Print the plan as JSON and nothing else.
+        fresh: Find out again what the training needs.
+    """
+
+    workload: str
+    engine: str | None
+    quota: dict[str, int]
+    as_json: bool
+    fresh: bool
+
+
+def parse(arguments: Sequence[str] | None = None) -> PlanOrder:
+    """The order on the command line.
+
+    Raises:
+        SettingsError: A value cannot be used.
+    """
+    parser = argparse.ArgumentParser(prog="make plan", description=__doc__)
+    parser.add_argument("--workload", default="", help=f"name of the workload, default {DEFAULT_WORKLOAD}")
+    parser.add_argument("--engine", default="", help="any, local or ec2; default: what the workload says")
+    parser.add_argument("--quota", default="", help="vCPUs by class of instances, such as p=96,g=64,standard=32")
+    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
+    parser.add_argument("--fresh", action="store_true", help="find out again what the training needs")
+    options = parser.parse_args(arguments)
+    if options.engine not in ENGINES:
+        raise SettingsError(f"ENGINE | found: {options.engine!r} | allowed: any, local, ec2")
+    return PlanOrder(
+        workload=options.workload or DEFAULT_WORKLOAD,
+        engine=options.engine or None,
+        quota=parse_quota(options.quota),
+        as_json=options.json,
+        fresh=options.fresh,
+    )
+
+
+def parse_quota(text: str) -> dict[str, int]:
+    """``p=96,g=64`` as a mapping.
+
+    Raises:
+        SettingsError: It is none.
+    """
+    found = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        kind, separator, number = part.partition("=")
+        if not separator or not kind.isalpha() or not number.isdigit():
+            raise SettingsError(f"QUOTA | found: {part!r} | allowed: class=vCPUs, such as p=96,g=64,standard=32")
+        found[kind] = int(number)
+    return found
+
+
+def plan_workload(order: PlanOrder, settings: Settings, *, say: Callable[[str], None]) -> Plan:
+    """The plan of a workload of the installation.
+
+    Raises:
+        StackError: There is no such workload, or a job failed or refused its input.
+        UserError: Nothing fits, or the workload asks for something that does not exist.
+    """
+    workload, warnings = dag_ready.choose_workload(settings.workloads, order.workload)
+    for warning in warnings:
+        say(warning)
+    found = DemandSource(settings=settings, say=say).of(workload, fresh=order.fresh)
+    now = SystemClock().now()
+    catalog = load_offers(settings, today=now.date())
+    for note in catalog.notes:
+        say(f"note: {note}")
+    say(f"demand {'found again' if found.cached else 'made now'}: {found.demand.method}")
+    return make_plan(
+        demand=found.demand,
+        offers=(local_offer(settings, today=now.date()), *catalog.offers),
+        workload=workload,
+        settings=settings,
+        today=now.date(),
+        now=now,
+        engine=order.engine,
+        quota=order.quota,
+    )
+
+
+def execute(order: PlanOrder, stack_settings: StackSettings) -> int:
+    """Plan and print; returns the exit status."""
+
+    def say(line: str) -> None:
+        # With JSON=1 the standard output is for the plan alone.
+        print(line, file=sys.stderr if order.as_json else sys.stdout, flush=True)
+
+    settings = settings_of(Installation.of(stack_settings), Ports(**WANTED))
+    plan = plan_workload(order, settings, say=say)
+    if order.as_json:
+        print(json.dumps(to_json(plan), indent=2))
+    else:
+        print("\n".join(["", *describe(plan)]))
+    return ExitCode.DONE
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point: a person's mistake is one line and status 64."""
+    try:
+        order = parse(arguments)
+        return execute(order, read_settings())
+    except (SettingsError, JobRefusedError, UserError, dag_ready.UnknownWorkloadError) as error:
+        return _refuse(str(error), ExitCode.BAD_INPUT)
+    except (StackError, PlimsollError) as error:
+        return _refuse(str(error), ExitCode.ERROR)
+
+
+def _refuse(text: str, status: ExitCode) -> int:
+    for line in text.splitlines():
+        print(f"make plan: {line}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
