@@ -12,6 +12,7 @@ from typing import Protocol
 
 import torch
 
+from include.core.errors import DataError
 from include.training.data_position import DataOrder, part_of
 
 
@@ -21,6 +22,14 @@ class Examples:
 
     inputs: torch.Tensor
     labels: torch.Tensor
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.labels):
+            raise DataError(
+                "inputs and labels do not belong together",
+                found=f"{len(self.inputs)} inputs, {len(self.labels)} labels",
+                allowed="one label per input",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +88,11 @@ class MemorySource:
         self.rows = len(examples.labels)
         self._examples = examples
         self._seed = seed
+
+    @property
+    def labels(self) -> torch.Tensor:
+        """Labels of all rows."""
+        return self._examples.labels
 
     def _order(self, batch_size: int) -> DataOrder:
         return DataOrder(rows=self.rows, batch_size=batch_size, seed=self._seed)

@@ -292,8 +292,12 @@ class Trainer:
         with self.timer.evaluating():
             self.metric = measure(self.spread, self.task, self.validation, device=self.device)
         self.state.model.train()
-        self.progress.keep(**{f"validation_{self.task.metric_name}": round(self.metric, 4)})
-        _log.info("step %d validation %s %.4f", self.state.step, self.task.metric_name, self.metric)
+        name = self.task.metric_name
+        if self.metric is None:
+            _log.warning("step %d: validation %s is no finite number, so it is left out", self.state.step, name)
+            return
+        self.progress.keep(**{f"validation_{name}": round(self.metric, 4)})
+        _log.info("step %d validation %s %.4f", self.state.step, name, self.metric)
 
 
 def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

@@ -8,10 +8,12 @@ import reprlib
 from typing import Any
 
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
 from include.config.workload import ALLOWED_FACTORY_PACKAGES, ModelSection
 from include.core.errors import UserError
 from include.training.imports import load_callable
+from include.training.user_code import user_code
 
 
 def build_model(section: ModelSection, *, input_shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -23,27 +25,37 @@ def build_model(section: ModelSection, *, input_shape: tuple[int, ...], classes:
         classes: Number of classes.
 
     Raises:
-        UserError: There is no such factory, an argument is unknown or of the wrong kind, or the factory refuses it.
+        UserError: There is no such factory, an argument is unknown or of the wrong kind, the factory refuses it or
+            fails, or what it made is no module of known sizes.
     """
     factory = load_callable(
         section.factory, packages=ALLOWED_FACTORY_PACKAGES, where="model.factory", what="model factory"
     )
     _check_arguments(section, factory)
-    try:
-        model = factory(input_shape, classes, **section.arguments)
-    except (TypeError, ValueError) as error:
-        raise UserError(
-            "the model factory refuses its arguments",
-            where="model.arguments",
-            found=f"{section.arguments}: {error}",
-            allowed=_describe(factory),
-        ) from error
+    with user_code("the model factory", where="model.factory"):
+        try:
+            model = factory(input_shape, classes, **section.arguments)
+        except (TypeError, ValueError) as error:
+            raise UserError(
+                "the model factory refuses its arguments",
+                where="model.arguments",
+                found=f"{section.arguments}: {error}",
+                allowed=_describe(factory),
+            ) from error
     if not isinstance(model, nn.Module):
         raise UserError(
             "the model factory made no torch module",
             where="model.factory",
             found=type(model).__name__,
             allowed="torch.nn.Module",
+        )
+    unfinished = [name for name, value in model.named_parameters() if isinstance(value, UninitializedParameter)]
+    if unfinished:
+        raise UserError(
+            "a parameter of the model has no shape yet",
+            where="model.factory",
+            found=", ".join(unfinished[:3]),
+            allowed="layers that are told their sizes; the factory is given the shape of a row",
         )
     return model
 

@@ -32,6 +32,7 @@ from include.training.tasks.data import TaskData, open_data
 from include.training.tasks.task import build_task
 from include.training.telemetry.recording import Recorder, recording
 from include.training.telemetry.step_timer import StepTimer
+from include.training.trial import needs_trial, try_task
 from include.training.weights import export_weights
 
 _log = logging.getLogger("plimsoll.train")
@@ -166,8 +167,11 @@ def _spread(order: WorkerOrder, *, layout: Layout, data: TaskData, device: torch
     if place.data_rank:
         # Workers with different rows drop different units; the first goes on as a single one would.
         torch.manual_seed(workload.training.seed + place.data_rank)
+    model = model.to(device)
+    if needs_trial(workload):
+        try_task(model, build_task(workload.training), data, workload=workload, device=device)
     return spread_model(
-        model.to(device),
+        model,
         layout,
         place,
         reduce_precision=workload.training.reduce_precision,
@@ -201,7 +205,6 @@ def _resume(trainer: Trainer) -> None:
 def _result(trainer: Trainer, *, store: ObjectStore, run_prefix: str) -> TrainResult:
     uri, digest = export_weights(trainer.state.model, store=store, run_prefix=run_prefix)
     saves = trainer.checkpoints.save_seconds
-    assert trainer.metric is not None
     return TrainResult(
         checkpoint_uri=trainer.checkpoints.last_uri,
         weights_uri=uri,
@@ -211,7 +214,7 @@ def _result(trainer: Trainer, *, store: ObjectStore, run_prefix: str) -> TrainRe
         skipped=tuple(trainer.checkpoints.skipped),
         metrics={
             "train_loss": trainer.train_loss,
-            f"validation_{trainer.task.metric_name}": trainer.metric,
+            **({} if trainer.metric is None else {f"validation_{trainer.task.metric_name}": trainer.metric}),
             **_skipped(trainer),
         },
         samples_per_s=trainer.account.samples_per_s,

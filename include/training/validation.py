@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import distributed
 
@@ -12,8 +14,12 @@ from include.training.tasks.task import Task
 _BATCH = 1024
 
 
-def measure(spread: Spread, task: Task, source: BatchSource, *, device: torch.device) -> float:
-    """The mean of the metric over all rows, the same on every worker. Draws from no random generator."""
+def measure(spread: Spread, task: Task, source: BatchSource, *, device: torch.device) -> float | None:
+    """The mean of the metric over all rows, the same on every worker. Draws from no random generator.
+
+    Returns:
+        The figure, None where it is not a finite one: what was trained is not lost to a metric.
+    """
     spread.model.eval()
     place, total, count = spread.place, torch.zeros((), dtype=torch.float64, device=device), 0
     batches = source.batches(offset=0, batch_size=_BATCH, rank=place.data_rank, world=place.data_parallel)
@@ -31,5 +37,13 @@ def measure(spread: Spread, task: Task, source: BatchSource, *, device: torch.de
     if place.world > 1:
         sums = torch.tensor([float(total), float(count)], dtype=torch.float64, device=device)
         distributed.all_reduce(sums)
-        return task.finish(float(sums[0] / sums[1]))
-    return task.finish(float(total) / count)
+        return _finished(task, float(sums[0]), float(sums[1]))
+    return _finished(task, float(total), count)
+
+
+def _finished(task: Task, total: float, count: float) -> float | None:
+    try:
+        figure = task.finish(total / count)
+    except (ArithmeticError, ValueError):
+        return None
+    return figure if math.isfinite(figure) else None

@@ -12,11 +12,15 @@ from include.core.store import ObjectStore
 
 def whole_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """All parameters and buffers on the host. Where they are divided among workers, all workers have to call this."""
-    return {
+    whole: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    for name, value in model.state_dict().items():
         # Only a DTensor has the method; its class is not imported for the sake of those who have none.
-        name: (value.full_tensor() if hasattr(value, "full_tensor") else value).detach().cpu().contiguous()
-        for name, value in model.state_dict().items()
-    }
+        tensor = (value.full_tensor() if hasattr(value, "full_tensor") else value).detach().cpu().contiguous()
+        # safetensors knows no shared memory: tied weights are written under each of their names.
+        whole[name] = tensor.clone() if tensor.untyped_storage().data_ptr() in seen else tensor
+        seen.add(whole[name].untyped_storage().data_ptr())
+    return whole
 
 
 def weights_digest(model: torch.nn.Module) -> str:
@@ -28,7 +32,8 @@ def _digest(tensors: dict[str, torch.Tensor]) -> str:
     total = hashlib.sha256()
     for name, value in sorted(tensors.items()):
         total.update(f"{name}|{value.dtype}|{tuple(value.shape)}|".encode())
-        total.update(value.numpy().tobytes())
+        # As bytes, since NumPy has no bf16.
+        total.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
     return total.hexdigest()
 
 

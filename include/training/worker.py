@@ -32,6 +32,10 @@ def run_attempt(order: WorkerOrder, *, stop: StopFlag) -> WorkerOutcome:
     except UserError as error:
         _log.error("%s", error)
         return WorkerOutcome(status=_status_of(error), message=str(error))
+    except (SystemExit, KeyboardInterrupt) as error:
+        # Without an outcome it would pass for a signal, and be tried again.
+        _log.error("training failed\n%s", traceback.format_exc())
+        return WorkerOutcome(status="error", message=f"the process was told to exit: {type(error).__name__}: {error}")
     except Exception as error:  # noqa: BLE001 - the boundary of the process: every failure becomes an outcome
         _log.error("training failed\n%s", traceback.format_exc())
         message = f"{type(error).__name__}: {error}"

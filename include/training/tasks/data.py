@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from include.config.job_messages import JobRequest
 from include.config.settings import Settings
-from include.config.training_section import ALLOWED_TASK_PACKAGES
+from include.config.training_section import ALLOWED_TASK_PACKAGES, TrainingSection
 from include.core.errors import DataError, UserError
 from include.core.store import ObjectStore
 from include.data.location import uri_files
 from include.data.manifest import read_manifest
 from include.data.sources import roots_of
-from include.training.batches import BatchSource, Examples
+from include.training.batches import BatchSource, Examples, MemorySource
 from include.training.imports import load_callable
 from include.training.stream_source import open_source
+from include.training.user_code import user_code
+
+# Tasks whose labels are numbers of classes.
+CLASSIFYING = ("classification", "text-classification")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +48,14 @@ def open_data(request: JobRequest, *, store: ObjectStore, settings: Settings, de
     """Open the data of a training.
 
     Raises:
-        UserError: The request names no dataset, or the workload's function is not there.
-        DataError: A split has no rows.
+        UserError: The request names no dataset, or the workload's function is not there or fails.
+        DataError: A split has no rows, or a label is no class.
     """
     training = request.workload.training
     if training.data is not None:
         factory = load_callable(training.data, packages=ALLOWED_TASK_PACKAGES, where="training.data")
-        try:
-            made = factory(settings, seed=training.seed, **training.data_arguments)
-        except TypeError as error:
-            raise UserError("wrong arguments", where="training.data_arguments", found=str(error)) from error
-        assert isinstance(made, TaskData)
+        made = _call(factory, settings, training)
+        _refuse_unusable(made, training)
         return made
     if request.dataset is None:
         raise UserError("the request names no dataset", where="request.dataset", todo="run prepare first")
@@ -68,6 +71,41 @@ def open_data(request: JobRequest, *, store: ObjectStore, settings: Settings, de
         classes=len(manifest.classes),
         fingerprint=manifest.fingerprint,
     )
+
+
+def _call(factory: Callable[..., object], settings: Settings, training: TrainingSection) -> TaskData:
+    try:
+        inspect.signature(factory).bind(settings, seed=training.seed, **training.data_arguments)
+    except TypeError as error:
+        raise UserError("wrong arguments", where="training.data_arguments", found=str(error)) from error
+    with user_code("the data function", where="training.data"):
+        made = factory(settings, seed=training.seed, **training.data_arguments)
+    if not isinstance(made, TaskData):
+        raise UserError(
+            "the data function made no rows", where="training.data", found=type(made).__name__, allowed="TaskData"
+        )
+    return made
+
+
+def _refuse_unusable(made: TaskData, training: TrainingSection) -> None:
+    """Refuse a split without rows, and labels that are no classes."""
+    for split, source in (("training", made.train), ("validation", made.validation)):
+        if source.rows < 1:
+            raise DataError(f"the {split} split has no rows", where="training.data", found="0", allowed="1 or more")
+        if training.task not in CLASSIFYING or training.loss:
+            continue
+        labels = source.labels if isinstance(source, MemorySource) else None
+        if labels is not None and not labels.is_floating_point() and not _within(labels, made.classes):
+            raise DataError(
+                f"a label of the {split} split is no class",
+                where="training.data",
+                found=f"labels from {int(labels.min())} to {int(labels.max())}",
+                allowed=f"0 to {made.classes - 1}",
+            )
+
+
+def _within(labels: torch.Tensor, classes: int) -> bool:
+    return int(labels.min()) >= 0 and int(labels.max()) < classes
 
 
 def read_file(settings: Settings, uri: str) -> bytes:

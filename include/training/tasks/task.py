@@ -12,6 +12,7 @@ from torch.nn import functional
 from include.config.training_section import ALLOWED_TASK_PACKAGES, TrainingSection
 from include.parallel.step import LossSum, cross_entropy_sum
 from include.training.imports import load_callable
+from include.training.user_code import guarded
 
 # Of outputs and targets: the sum of what is measured, and how many things it was measured on.
 Metric = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, int]]
@@ -91,8 +92,8 @@ def build_task(training: TrainingSection) -> Task:
         for name, path in (("loss", training.loss), ("metric", training.metric))
     )
     return Task(
-        loss_sum=loss or task.loss_sum,
-        metric=metric or task.metric,
+        loss_sum=guarded(loss, "the loss", where="training.loss") if loss else task.loss_sum,
+        metric=guarded(metric, "the metric", where="training.metric") if metric else task.metric,
         metric_name=metric.__name__ if metric else task.metric_name,
         larger_is_better=True if metric else task.larger_is_better,
         finish=float if metric else task.finish,

@@ -21,10 +21,11 @@ from tests.support.training import train_request, write_dataset
         (UserError("wrong model", where="model.factory"), "bad_input", "wrong model | where: model.factory"),
         (StoreError("checkpoint is gone"), "error", "StoreError: checkpoint is gone"),
         (RuntimeError("shapes differ"), "error", "RuntimeError: shapes differ"),
+        (SystemExit("bye"), "error", "the process was told to exit: SystemExit: bye"),
     ],
 )
 def test_every_failure_becomes_an_outcome(
-    error: Exception,
+    error: BaseException,
     status: str,
     message: str,
     file_store: ObjectStore,
