@@ -178,3 +178,23 @@ def test_what_is_no_catalog_is_said(tmp_path, content):
 def test_a_file_that_is_not_there_is_a_mistake(tmp_path):
     with pytest.raises(UserError, match="cannot read the catalog file"):
         read_own_catalog(tmp_path / "nowhere.yaml")
+
+
+def test_the_file_in_the_how_to_can_be_used(offers_of):
+    import re
+
+    from include.config.settings import REPO
+
+    page = (REPO / "docs" / "how-to" / "prices-and-own-machines.md").read_text()
+    [example] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    found, _ = offers_of(yaml.safe_load(example))
+    assert set(found) == {"rack-a100/local/eu-north-1", "g5.xlarge/reserved/us-east-1"}
+
+
+def test_the_how_to_counts_the_bundled_types():
+    from include.config.settings import REPO
+
+    page = (REPO / "docs" / "how-to" / "prices-and-own-machines.md").read_text()
+    offers = load_catalog()
+    assert f"{len({offer.instance_type for offer in offers})} AWS types" in page
+    assert len({offer.region for offer in offers}) == 6

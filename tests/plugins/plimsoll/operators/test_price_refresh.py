@@ -73,3 +73,16 @@ def test_nonsense_fails_at_once_and_keeps_the_last_good_catalog(place: Installat
     with pytest.raises(AirflowFailException, match="the last good catalog stays: Pricing GetProducts: no price at all"):
         execute(regions="us-east-1")
     assert place.store.get(KEY) == good
+
+
+def test_clients_are_of_the_region_and_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from plimsoll.hooks.aws_clients import Boto3Clients
+
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    clients = Boto3Clients()
+    stockholm = clients.ec2("eu-north-1")
+    assert stockholm.meta.region_name == "eu-north-1"
+    assert clients.ec2("eu-north-1") is stockholm
+    # the Pricing service has no endpoint in most regions
+    assert clients.pricing().meta.endpoint_url == "https://api.pricing.us-east-1.amazonaws.com"
