@@ -10,10 +10,11 @@ ENGINE ?=
 QUOTA ?=
 JSON ?=
 FRESH ?=
+PACKING ?=
 
 # A person's text reaches programs through the environment, never as a part of a command; make does not expand it either.
-$(foreach name,WORKLOAD ONCE DRILL BENCH FILE ENGINE QUOTA JSON FRESH,$(eval override $(name) := $$(value $(name))))
-export WORKLOAD ONCE DRILL BENCH FILE ENGINE QUOTA JSON FRESH
+$(foreach name,WORKLOAD ONCE DRILL BENCH FILE ENGINE QUOTA JSON FRESH PACKING,$(eval override $(name) := $$(value $(name))))
+export WORKLOAD ONCE DRILL BENCH FILE ENGINE QUOTA JSON FRESH PACKING
 
 .DEFAULT_GOAL := help
 .PHONY: help run plan stop test test-fast drills bench gpu-check lint docs check-workload pins wheel setup setup-tests
@@ -30,8 +31,12 @@ setup-tests:
 run: setup  ## start the stack and run a workload: WORKLOAD=digits, ONCE=1 stops all at the end, DRILL=0|1
 	@$(VENV)/python -m stack.run --workload="$$WORKLOAD" --drill="$$DRILL" $(if $(filter-out 0,$(ONCE)),--once)
 
-plan: setup  ## the best plan for a workload, without Airflow: WORKLOAD=digits, JSON=1, ENGINE=any, QUOTA=p=96, FRESH=1
-	@$(VENV)/python -m stack.plan --workload="$$WORKLOAD" --engine="$$ENGINE" --quota="$$QUOTA" $(if $(filter-out 0,$(JSON)),--json) $(if $(filter-out 0,$(FRESH)),--fresh)
+plan: setup  ## the best plan, without Airflow: WORKLOAD=digits, ENGINE=any, QUOTA=p=96, FRESH=1; or PACKING=file; JSON=1
+	@if [ -n "$$PACKING" ]; then \
+		$(VENV)/python -m stack.plan_packing $(if $(filter-out 0,$(JSON)),--json) -- "$$PACKING"; \
+	else \
+		$(VENV)/python -m stack.plan --workload="$$WORKLOAD" --engine="$$ENGINE" --quota="$$QUOTA" $(if $(filter-out 0,$(JSON)),--json) $(if $(filter-out 0,$(FRESH)),--fresh); \
+	fi
 
 stop:  ## end everything that make run has started, and nothing else
 	@if [ -x $(VENV)/python ]; then $(VENV)/python -m stack.stop; else echo "Nothing to stop: there is no environment."; fi

@@ -48,6 +48,38 @@ class TrainingVerdict(Edge):
     fix: str = Field(description="What to try first; empty for ok.")
 
 
+class ComparedFigure(Edge):
+    """One figure of the training, predicted and measured."""
+
+    what: str = Field(description="memory, step, time, cost, energy or carbon.")
+    unit: str
+    predicted: float | None
+    measured: float | None
+    ratio: float | None = Field(description="Measured over predicted.")
+    method: str = Field(description="How the measured figure came about.")
+
+
+class NextRun(Edge):
+    """What to rent for the next run."""
+
+    action: str = Field(description="larger GPU, more CPU, fix loading, smaller GPU, MIG slice or keep.")
+    reason: str
+    fix: str = Field(description="What to try in code or settings; empty for nothing.")
+    instance_type: str
+    instances: int
+    purchase: str
+    micro_batch: int
+    workers: int
+    saving_usd: float | None = Field(description="Negative where the next run costs more.")
+    saving_share: float | None = Field(description="As a share of what this training cost.")
+    price_now: str | None = Field(description="Price of this run, with its date and source.")
+    price_then: str | None = Field(description="Price of the recommended offer, with its date and source.")
+    method: str = Field(description="How the saving came about.")
+    confidence: str = Field(description="low, medium or high.")
+    runs: int = Field(description="Runs of the same kind that the ledger has learned from.")
+    spread: float | None = Field(description="Largest over smallest of their measured over predicted step times.")
+
+
 class CandidateSummary(Edge):
     """One compressed candidate with its scorecard."""
 
@@ -160,6 +192,10 @@ class LastRun(Edge):
     diagnosis: TrainingVerdict | None = Field(
         default=None, description="Verdict over the attempt that finished; null where it left no telemetry."
     )
+    compared: tuple[ComparedFigure, ...] = Field(
+        default=(), description="The training, predicted and measured; empty where the run did not come to its report."
+    )
+    next_run: NextRun | None = Field(default=None, description="What to rent for the next run.")
     candidates: tuple[CandidateSummary, ...]
     chosen: str | None
     accuracy: float | None = Field(description="Accuracy of the chosen candidate on the test split.")

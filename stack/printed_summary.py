@@ -7,7 +7,7 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from stack.last_run import LastRun
+from stack.last_run import LastRun, NextRun
 
 _UNKNOWN = "unknown"
 _LONGEST_ANSWER = 160
@@ -50,7 +50,7 @@ def candidate_table(run: LastRun) -> Table:
 
 def lines(run: LastRun) -> list[tuple[str, str]]:
     """Label and text of each line of the summary."""
-    found = [*_plan_lines(run), *_result_lines(run), *_account_lines(run)]
+    found = [*_plan_lines(run), *_result_lines(run), *_account_lines(run), *_learned_lines(run)]
     return [*found, *((name, url) for name, url in run.urls.items())]
 
 
@@ -78,6 +78,31 @@ def _plan_lines(run: LastRun) -> list[tuple[str, str]]:
         fix = f"; try: {run.diagnosis.fix}" if run.diagnosis.fix else ""
         found.append(("  verdict", f"{run.diagnosis.verdict}: {run.diagnosis.reason}{fix}"))
     return found
+
+
+def _learned_lines(run: LastRun) -> list[tuple[str, str]]:
+    known = [row for row in run.compared if row.ratio is not None]
+    found = []
+    if known:
+        rows = ", ".join(f"{row.what} {row.ratio:.3g}" for row in known)
+        found.append(("Measured", f"as a multiple of the prediction: {rows}"))
+    if run.next_run:
+        found += _next_run_lines(run.next_run)
+    return found
+
+
+def _next_run_lines(advice: NextRun) -> list[tuple[str, str]]:
+    offer = f"{advice.instances} x {advice.instance_type}, {advice.purchase}"
+    how = f"micro-batch {advice.micro_batch}, {advice.workers} workers"
+    found = [("Next run", f"{advice.action}: {offer}, {how}; {advice.reason}")]
+    if advice.fix:
+        found.append(("  try", advice.fix))
+    if advice.saving_usd is not None and advice.saving_share is not None:
+        word = "saves" if advice.saving_usd >= 0 else "costs more:"
+        share = f"{abs(advice.saving_usd):.3g} USD, {abs(advice.saving_share):.0%} of this training"
+        found.append(("  money", f"{word} {share} ({advice.method})"))
+    spread = "" if advice.spread is None else f", their spread is {advice.spread:.2g}"
+    return [*found, ("  confidence", f"{advice.confidence}: {advice.runs} runs of this kind{spread}")]
 
 
 def _result_lines(run: LastRun) -> list[tuple[str, str]]:

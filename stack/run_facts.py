@@ -14,6 +14,8 @@ from include.core.contracts.plan import Plan
 from include.core.contracts.scorecard import Verdict
 from include.core.json_codec import from_json
 from include.core.store import ObjectStore
+from include.sizing.comparison import Compared
+from include.sizing.recommendation import Recommendation
 from stack.last_run import TrainingAttempt
 
 _ATTEMPT = re.compile(r"/jobs/(?P<job>[^/]+)-(?P<number>\d+)/(?P<file>[a-z]+)\.json$")
@@ -33,6 +35,8 @@ class RunFacts:
         trained: Result of train.
         attempts: Attempts of the training, in order.
         totals: Totals of the ledger as the run reported them.
+        compared: The training, predicted and measured.
+        recommendation: For the next run.
         cleanup: Report of the clean-up.
     """
 
@@ -44,6 +48,8 @@ class RunFacts:
     trained: TrainResult | None
     attempts: tuple[TrainingAttempt, ...]
     totals: dict[str, Any] | None
+    compared: tuple[Compared, ...]
+    recommendation: Recommendation | None
     cleanup: dict[str, Any] | None
 
 
@@ -60,6 +66,8 @@ def gather(store: ObjectStore, prefix: str) -> RunFacts:
         trained=_result(store, files, "train", TrainResult),
         attempts=training_attempts(store, files),
         totals=report.get("totals"),
+        compared=_parsed(tuple[Compared, ...], report.get("compared")) or (),
+        recommendation=_parsed(Recommendation, report.get("recommendation")),
         cleanup=store.get_json(f"{prefix}/cleanup.json"),
     )
 
@@ -74,7 +82,10 @@ def _job_files(store: ObjectStore, prefix: str) -> dict[str, dict[int, dict[str,
 
 
 def _contract(store: ObjectStore, key: str, kind: type[Any]) -> Any:  # noqa: ANN401 - any contract type
-    value = store.get_json(key)
+    return _parsed(kind, store.get_json(key))
+
+
+def _parsed(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any contract type, and JSON of it
     try:
         return None if value is None else from_json(kind, value)
     except ValidationError:

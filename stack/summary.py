@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,16 +14,19 @@ from include.config.workload import Workload
 from include.core.contracts.plan import Plan, RankedOffer
 from include.core.contracts.scorecard import Scorecard, Verdict
 from include.core.store import ObjectStore
+from include.sizing.recommendation import Recommendation
 from stack import arithmetic
 from stack.airflow_api import AirflowApi, ApiError, request
 from stack.last_run import (
     CandidateSummary,
     Carbon,
+    ComparedFigure,
     Cost,
     Deployment,
     Durations,
     EnergyUse,
     LastRun,
+    NextRun,
     PlanSummary,
     Prepared,
     RealPrediction,
@@ -86,6 +89,8 @@ def summarise(outcome: RunOutcome, facts: RunFacts) -> LastRun:
         steps_lost=arithmetic.steps_lost(facts.attempts),
         attempts=facts.attempts,
         diagnosis=_diagnosis(facts),
+        compared=tuple(ComparedFigure(**asdict(row)) for row in facts.compared),
+        next_run=_next_run(facts.recommendation),
         candidates=candidates(verdict),
         chosen=verdict.chosen if verdict else None,
         accuracy=chosen.accuracy if chosen else None,
@@ -197,6 +202,14 @@ def _candidate(card: Scorecard, verdict: Verdict) -> CandidateSummary:
 def _diagnosis(facts: RunFacts) -> TrainingVerdict | None:
     found = None if facts.trained is None else facts.trained.diagnosis
     return None if found is None else TrainingVerdict(verdict=found.verdict.value, reason=found.reason, fix=found.fix)
+
+
+def _next_run(found: Recommendation | None) -> NextRun | None:
+    if found is None:
+        return None
+    values = asdict(found)
+    confidence = values.pop("confidence")
+    return NextRun(**values, confidence=confidence["level"], runs=confidence["runs"], spread=confidence["spread"])
 
 
 def _registered(facts: RunFacts) -> Registered | None:

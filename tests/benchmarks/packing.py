@@ -1,9 +1,9 @@
 """Devices used over a valid lower bound, and how long it takes: 200 random sets of ten models for A100s of 80 GB.
 
 Fifty sets for each way of sharing (MIG, MPS, time-slicing, one process); all replicas can be placed. Ends with one
-JSON line. Figures: ``mean_gpus_over_bound`` (mean of GPUs used minus the bound, by CP-SAT), ``ffd_gpus_over_bound`` (same
-by first-fit decreasing alone, the best of its orders) and ``p95_ms`` (95th percentile of the wall time of CP-SAT's
-answer, first-fit decreasing and bound included).
+JSON line. Figures: ``mean_gpus_over_bound`` (mean of GPUs used minus the bound, by CP-SAT), ``ffd_gpus_over_bound``
+(the same by first-fit decreasing alone, the best of its orders) and ``p95_ms`` (95th percentile of the wall time of
+CP-SAT's answer, first-fit decreasing and bound included).
 """
 
 from __future__ import annotations

@@ -89,6 +89,26 @@ TOTALS = {
 }
 
 
+COMPARED = [
+    {"what": "step", "unit": "s", "predicted": 0.01, "measured": 0.02, "ratio": 2.0, "method": "median of 300 steps"},
+    {"what": "memory", "unit": "bytes", "predicted": 1.0, "measured": None, "ratio": None, "method": "not measured"},
+]
+ADVICE = {
+    "action": "smaller GPU",
+    "reason": "30 % of the memory is used",
+    "fix": "a slice of it",
+    "instance_type": "g6.xlarge",
+    "instances": 1,
+    "purchase": "spot",
+    "micro_batch": 64,
+    "workers": 1,
+    "saving_usd": 0.3,
+    "saving_share": 0.6,
+    "price_now": "1.0 USD/h as of 2026-01-01",
+    "price_then": "0.4 USD/h as of 2026-01-01",
+    "method": "two predictions",
+    "confidence": {"level": "medium", "runs": 4, "spread": 1.2},
+}
 TRAINED = {
     "checkpoint_uri": "file:///c",
     "weights_uri": "file:///w",
@@ -117,7 +137,7 @@ def whole_run(store, *, url="http://127.0.0.1:1/digits/invocations", agrees=True
     store.put_json(f"{PREFIX}/jobs/train-2/result.json", TRAINED)
     store.put_json(f"{PREFIX}/plan.json", PLAN)
     store.put_json(f"{PREFIX}/selection/verdict.json", to_json(verdict()))
-    store.put_json(f"{PREFIX}/report.json", {"totals": TOTALS})
+    store.put_json(f"{PREFIX}/report.json", {"totals": TOTALS, "compared": COMPARED, "recommendation": ADVICE})
     cleanup = {"dry_run": False, "quarantined_bytes": 10, "deleted_bytes": 20, "kept": 1}
     store.put_json(f"{PREFIX}/cleanup.json", cleanup)
     dataset = {"uri": "file:///d", "fingerprint": "f00", "rows": {"train": 1000, "test": 360}}

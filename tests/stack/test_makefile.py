@@ -56,6 +56,12 @@ def test_the_options_are_passed_on(arguments):
     assert arguments("check-workload") == ["-m", "include.jobs.check_workload"]
 
 
+def test_a_packing_file_goes_to_the_packer(arguments):
+    assert arguments("plan", PACKING="a b.yaml") == ["-m", "stack.plan_packing", "--", "a b.yaml"]
+    words = arguments("plan", PACKING="p.yaml", JSON="1", WORKLOAD="digits")
+    assert words == ["-m", "stack.plan_packing", "--json", "--", "p.yaml"]
+
+
 def test_the_plans_options_are_passed_on(arguments):
     words = arguments("plan", WORKLOAD="titanic", JSON="1", ENGINE="any", QUOTA="p=96", FRESH="1")
     assert words == ["-m", "stack.plan", "--workload=titanic", "--engine=any", "--quota=p=96", "--json", "--fresh"]

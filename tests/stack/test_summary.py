@@ -63,6 +63,11 @@ def test_a_whole_run(any_store):
     assert (found.diagnosis.verdict, found.diagnosis.fix) == ("data-bound", "more workers")
     shown = dict(lines(found))
     assert shown["  verdict"] == "data-bound: 40 % of the time the loop waits for data; try: more workers"
+    assert [(row.what, row.ratio) for row in found.compared] == [("step", 2.0), ("memory", None)]
+    assert shown["Measured"] == "as a multiple of the prediction: step 2"
+    assert shown["Next run"].startswith("smaller GPU: 1 x g6.xlarge, spot, micro-batch 64, 1 workers; 30 %")
+    assert shown["  money"] == "saves 0.3 USD, 60% of this training (two predictions)"
+    assert shown["  confidence"] == "medium: 4 runs of this kind, their spread is 1.2"
     assert LastRun.model_validate_json(found.model_dump_json()) == found
 
 
@@ -79,6 +84,7 @@ def test_a_run_that_reached_nothing_has_nulls_and_not_zeros(store):
         "endpoint_agrees",
         "registered",
         "diagnosis",
+        "next_run",
     ):
         assert getattr(found, name) is None
     assert found.cost.usd is None

@@ -26,6 +26,7 @@ class PlanTrainingOperator(BaseOperator):
         # The catalog and the planner are needed when the task runs, not when its DAG file is parsed.
         from include.catalog.offers import load_offers
         from include.core.json_codec import to_json
+        from include.ledger.corrections import read_corrections
         from include.sizing.plan_text import describe
         from include.sizing.planner import make_plan
 
@@ -44,6 +45,7 @@ class PlanTrainingOperator(BaseOperator):
                 settings=installation.settings,
                 today=now.date(),
                 now=now,
+                corrections=read_corrections(installation.ledger),
             )
         except UserError as error:
             raise AirflowFailException(f"run={run.run_id} {error}") from error
