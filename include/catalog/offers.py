@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 
 from include.catalog.catalog_file import Chip, InstanceType, Sourced
 from include.catalog.freshness import Staleness, with_price_checked
@@ -15,7 +14,7 @@ from include.catalog.loader import instance_offer, load_catalog, load_chips
 from include.catalog.own_file import read_own_catalog
 from include.catalog.own_offers import OwnFile, committed_offers, machine_offers
 from include.catalog.refreshed_file import Quote, Refreshed, read_refreshed
-from include.config.settings import Settings
+from include.config.settings import REPO, Settings
 from include.core.contracts.experience import Experience
 from include.core.contracts.offer import Offer, Price, PurchaseOption
 from include.core.store import ObjectStore
@@ -68,7 +67,7 @@ def _with_experience(offer: Offer, seen: Mapping[tuple[str, str], Experience]) -
 def _own(settings: Settings, rented: tuple[Offer, ...], *, today: date) -> tuple[tuple[Offer, ...], tuple[str, ...]]:
     if not settings.catalog_file:
         return (), ()
-    path = Path(settings.catalog_file)
+    path = REPO / settings.catalog_file
     own = OwnFile(path=path.name, catalog=read_own_catalog(path))
     committed, over = committed_offers(own, rented=rented, today=today)
     return (*machine_offers(own, chips=load_chips()), *committed), over

@@ -51,7 +51,9 @@ class Settings(Edge):
         default=7, ge=1, le=3650, description="Age in days from which a spot price is flagged as stale."
     )
     catalog_file: str = Field(
-        default="", description="YAML file of own machines, reservations and savings plans; empty has none."
+        default="",
+        description="YAML file of own machines, reservations and savings plans, absolute or from the project's folder; "
+        "empty has none.",
     )
     catalog_regions: tuple[str, ...] = Field(
         default=("us-east-1", "us-east-2", "us-west-2", "eu-central-1", "eu-north-1"),
@@ -81,6 +83,15 @@ class Settings(Edge):
         default="http://127.0.0.1:9400/metrics",
         pattern=r"^https?://\S+$",
         description="Where a DCGM exporter answers on machines with a GPU; one that does not answer is done without.",
+    )
+    profile_timeout_s: float = Field(
+        default=300.0, gt=0, le=86_400, description="Seconds that building and tracing a model may take, then it ends."
+    )
+    profile_memory_bytes: int = Field(
+        default=8 * 2**30,
+        ge=2**29,
+        le=2**44,
+        description="Resident memory that building and tracing a model may take before it is ended.",
     )
     torch_threads: int = Field(default=1, ge=1, description="Threads of one worker; 1 makes results exact.")
 
