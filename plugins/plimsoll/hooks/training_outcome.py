@@ -73,7 +73,7 @@ def training_outcome(run: RunRecord, installation: Installation) -> Actual | Non
         energy_method=_methods([charge.energy_method for charge in charges]),
         cost_method=_methods([charge.cost_method for charge in charges]),
         measured=measured,
-        ran_out=_device_bytes(ran_out),
+        ran_out=_device_bytes(ran_out, read_plan(run, installation)),
         out_of_memory=ran_out is not None,
     )
 
@@ -113,9 +113,26 @@ class _Documents:
         from include.core.contracts.measured import Measured
 
         result = self._read(f"{base}/result.json") or {}
-        # A result knows the layout that ran; telemetry is there too where an attempt was cut short.
+        # A result knows the layout that ran; telemetry is there too where an attempt was told to stop.
         raw = result.get("measured") or (self._read(f"{base}/telemetry.json") or {}).get("measured")
-        return self._parse(Measured, raw)
+        return self._parse(Measured, raw) or self._counted(base)
+
+    def _counted(self, base: str) -> Measured | None:
+        """Of an attempt that was killed: its account of steps, from which only their mean follows."""
+        from include.core.contracts.measured import Measured
+
+        account = self._read(f"{base}/steps.json") or {}
+        steps = (account.get("last_executed_step") or 0) - (account.get("resumed_step") or 0)
+        seconds = account.get("useful_s")
+        if steps <= 0 or not seconds:
+            return None
+        return Measured(
+            steps=steps,
+            step_s=seconds / steps,
+            device="a device that left no telemetry",
+            peak_device_bytes=None,
+            device_memory_bytes=None,
+        )
 
     def diagnosis(self) -> Diagnosis | None:
         """Verdict over the newest attempt that left telemetry."""
@@ -164,8 +181,12 @@ def _outcome(
     return "timed out" if late else "stopped"
 
 
-def _device_bytes(lesson: OutOfMemory | None) -> int | None:
-    return None if lesson is None or lesson.measured is None else lesson.measured.device_memory_bytes
+def _device_bytes(lesson: OutOfMemory | None, plan: Plan | None) -> int | None:
+    """Memory of the device that was too small: as it told, else as the catalog has it; None for a host's memory."""
+    if lesson is None:
+        return None
+    told = None if lesson.measured is None else lesson.measured.device_memory_bytes
+    return told or (None if plan is None else plan.offer.accelerator_memory_bytes)
 
 
 def _sum(values: Sequence[Any]) -> float | None:

@@ -74,6 +74,19 @@ def test_the_attempt_that_came_farthest_is_measured(place: Installation, run: Ru
     assert found.measured == MEASURED
 
 
+def test_of_a_killed_attempt_the_account_of_its_steps_is_left(place: Installation, run: RunRecord) -> None:
+    steps = {"resumed_step": 100, "last_executed_step": 150, "committed_step": 140, "useful_s": 2.0}
+    attempt(place, run, "lost", steps=steps)
+    found = training_outcome(run, place)
+    assert found is not None
+    assert found.measured is not None
+    assert (found.measured.steps, found.measured.step_s, found.measured.peak_device_bytes) == (50, 0.04, None)
+    attempt(place, run, "lost", steps={**steps, "last_executed_step": 100})
+    again = training_outcome(run, place)
+    assert again is not None
+    assert again.measured == found.measured, "an attempt without a step says nothing"
+
+
 def test_a_layout_that_did_not_fit_is_a_lesson_of_the_failed_run(place: Installation, run: RunRecord) -> None:
     full = Measured(steps=0, step_s=None, device="T0", peak_device_bytes=10**9, device_memory_bytes=16 * 10**9)
     lesson = OutOfMemory(layout=None, measured=full, message="out of memory")
