@@ -16,7 +16,7 @@ from include.core.contracts.plan import Plan
 from include.core.errors import PlimsollError, UserError
 from include.core.exit_codes import ExitCode
 from include.core.json_codec import to_json
-from include.sizing.judging import ANY
+from include.sizing.limits import QUOTA_CLASSES
 from include.sizing.plan_text import describe
 from include.sizing.planner import make_plan
 from stack import dag_ready
@@ -28,7 +28,6 @@ from stack.ports import WANTED, Ports
 from stack.settings_mistakes import read_settings
 
 DEFAULT_WORKLOAD = "digits"
-ENGINES = ("", ANY, "local", "ec2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +57,11 @@ def parse(arguments: Sequence[str] | None = None) -> PlanOrder:
     """
     parser = argparse.ArgumentParser(prog="make plan", description=__doc__)
     parser.add_argument("--workload", default="", help=f"name of the workload, default {DEFAULT_WORKLOAD}")
-    parser.add_argument("--engine", default="", help="any, local or ec2; default: what the workload says")
+    parser.add_argument("--engine", default="", help="any, local, ec2 or one's own; default: what the workload says")
     parser.add_argument("--quota", default="", help="vCPUs by class of instances, such as p=96,g=64,standard=32")
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     parser.add_argument("--fresh", action="store_true", help="find out again what the training needs")
     options = parser.parse_args(arguments)
-    if options.engine not in ENGINES:
-        raise SettingsError(f"ENGINE | found: {options.engine!r} | allowed: any, local, ec2")
     return PlanOrder(
         workload=options.workload or DEFAULT_WORKLOAD,
         engine=options.engine or None,
@@ -83,8 +80,11 @@ def parse_quota(text: str) -> dict[str, int]:
     found = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         kind, separator, number = part.partition("=")
-        if not separator or not kind.isalpha() or not number.isdigit():
-            raise SettingsError(f"QUOTA | found: {part!r} | allowed: class=vCPUs, such as p=96,g=64,standard=32")
+        if not separator or kind not in QUOTA_CLASSES or not number.isdigit():
+            classes = ", ".join(QUOTA_CLASSES)
+            raise SettingsError(
+                f"QUOTA | found: {part!r} | allowed: class=vCPUs, such as p=96,g=64; classes: {classes}"
+            )
         found[kind] = int(number)
     return found
 

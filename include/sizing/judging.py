@@ -19,7 +19,7 @@ from include.sizing.purchase import PurchaseRule
 from include.sizing.steps import StepEstimate, StepTimes
 
 ANY = "any"
-Rank = tuple[float, float, float, str, str, int]
+Rank = tuple[float, float, float, float, str, str, int]
 
 
 class Question(NamedTuple):
@@ -96,10 +96,11 @@ class Judge:
         self._courses: dict[tuple[object, ...], Course] = {}
 
     def rank(self, option: Option) -> Rank:
-        """Best first by the objective; ties by cost, then time, then name. Unknown figures come last."""
+        """Best first by the objective; ties by cost, time, carbon, then name. Unknown figures come last."""
         usd = math.inf if option.usd is None else option.usd
-        offer = option.offer
-        return score(option, self._compute), usd, option.time_s, offer.name, offer.zone or "", option.instances
+        gco2e = math.inf if option.gco2e is None else option.gco2e
+        name, zone = option.offer.name, option.offer.zone or ""
+        return score(option, self._compute), usd, option.time_s, gco2e, name, zone, option.instances
 
     def judge(self, offer: Offer) -> Judged:
         """The offer with its best number of instances."""

@@ -15,6 +15,8 @@ from include.sizing.assumptions import HOUR_S
 # Which of the cloud's quotas a family counts against: its letters, where they are not those of the quota itself.
 _QUOTA_OF = {"gr": "g", "vt": "g"}
 _OWN_QUOTA = ("p", "g", "inf", "trn", "dl", "f", "x", "u")
+_STANDARD = "standard"
+QUOTA_CLASSES = (*_OWN_QUOTA, _STANDARD)
 
 
 class Figures(Protocol):
@@ -116,7 +118,7 @@ def quota_class(instance_type: str) -> str:
     letters = re.match(r"[a-z]*", instance_type)
     found = letters.group() if letters else ""
     found = _QUOTA_OF.get(found, found)
-    return found if found in _OWN_QUOTA else "standard"
+    return found if found in _OWN_QUOTA else _STANDARD
 
 
 def bars(offer: Offer, compute: ComputeSection) -> tuple[Bar, ...]:

@@ -15,11 +15,11 @@ from include.core.contracts.offer import Offer, PurchaseOption
 from include.core.contracts.plan import Layout, Plan, RankedOffer
 from include.sizing.assumptions import Assumptions, assume
 from include.sizing.front import pareto
-from include.sizing.judging import Judge, Judged, Question, on_demand_prices
+from include.sizing.judging import Judge, Judged, Question, Rank, on_demand_prices
 from include.sizing.nearest import nothing_fits
 from include.sizing.prediction import Forecaster, Option, twin_of
 from include.sizing.purchase import PurchaseRule, purchase_rule
-from include.sizing.question import check_places, limits_from
+from include.sizing.question import check_engine, check_places, limits_from
 from include.sizing.remarks import old_price, reversed_prices
 from include.sizing.steps import StepTimes
 
@@ -59,10 +59,11 @@ def make_plan(
 
     Raises:
         NothingFitsError: No offer that can be launched fits; says which limits of the nearest one to relax by how much.
-        UserError: The deadline has passed, or a region or an instance family is unknown.
+        UserError: The deadline has passed, or a region, an instance family or an engine is unknown.
     """
     listed = tuple(offers)
     check_places(workload, listed)
+    check_engine(engine or workload.compute.engine, listed, own=workload.compute.engine)
     question = Question(
         workload=workload,
         limits=limits_from(workload.limits, now=now or datetime.combine(today, time.min, UTC)),
@@ -117,9 +118,9 @@ def _plan(
     )
 
 
-def _order(item: Judged, judge: Judge) -> tuple[float, float, float, str, str, int]:
+def _order(item: Judged, judge: Judge) -> Rank:
     if item.option is None:
-        return math.inf, math.inf, math.inf, item.offer.name, item.offer.zone or "", 1
+        return math.inf, math.inf, math.inf, math.inf, item.offer.name, item.offer.zone or "", 1
     return judge.rank(item.option)
 
 

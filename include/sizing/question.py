@@ -11,6 +11,7 @@ from include.config.workload import LimitsSection, Workload
 from include.core.contracts.offer import Offer
 from include.core.errors import UserError
 from include.sizing.assumptions import HOUR_S
+from include.sizing.judging import ANY
 from include.sizing.limits import family_of
 
 
@@ -45,6 +46,15 @@ def check_places(workload: Workload, offers: Sequence[Offer]) -> None:
     _known("region", workload.compute.regions, regions, where="compute.regions")
     families = {family_of(offer.instance_type) for offer in offers}
     _known("instance family", workload.compute.families, families, where="compute.families")
+
+
+def check_engine(engine: str, offers: Sequence[Offer], *, own: str) -> None:
+    """Refuse an engine that no offer has.
+
+    Raises:
+        UserError: It is neither the workload's own, nor that of any offer.
+    """
+    _known("engine", (engine,), {ANY, own, *(offer.engine for offer in offers)}, where="engine")
 
 
 def _known(what: str, asked: Iterable[str], known: set[str], *, where: str) -> None:

@@ -63,10 +63,10 @@ def old_price(offer: Offer, today: date) -> str:
 def reversed_prices(offers: Iterable[Offer], chosen: Offer, *, precision: str) -> tuple[str, ...]:
     """Where an accelerator costs no more per hour than one that it beats in everything, at the dates of the prices.
 
-    The usual order is that the better accelerator costs more per hour. Compared are on-demand prices per accelerator in
-    the region of the choice; only pairs with the chosen accelerator, or the three widest gaps, are told.
+    The usual order is that the better accelerator costs more per hour. Compared are on-demand prices per accelerator,
+    each where it is cheapest; of the pairs those with the chosen accelerator come first, then the widest gaps.
     """
-    cheapest = _per_accelerator(offers, chosen)
+    cheapest = _per_accelerator(offers)
     pairs = []
     for low in cheapest:
         for high in cheapest:
@@ -77,13 +77,13 @@ def reversed_prices(offers: Iterable[Offer], chosen: Offer, *, precision: str) -
     return tuple(_reversal(low, high) for _, _, low, high in pairs[:_SHOWN])
 
 
-def _per_accelerator(offers: Iterable[Offer], chosen: Offer) -> list[Offer]:
+def _per_accelerator(offers: Iterable[Offer]) -> list[Offer]:
     """The cheapest on-demand offer of each accelerator, by price per accelerator."""
     found: dict[str, Offer] = {}
     for offer in offers:
         if offer.accelerator is None or offer.price is None or offer.purchase is not PurchaseOption.ON_DEMAND:
             continue
-        if offer.mig_profile is not None or (chosen.accelerator is not None and offer.region != chosen.region):
+        if offer.mig_profile is not None:
             continue
         best = found.get(offer.accelerator)
         if best is None or (_price(offer), offer.name) < (_price(best), best.name):

@@ -109,7 +109,9 @@ class Search:
                 if violations(option, limits) or missing(option, compute):
                     continue
                 usd = float("inf") if option.usd is None else option.usd
-                key = (score(option, compute), usd, option.time_s, offer.name, offer.zone or "", option.instances)
+                gco2e = float("inf") if option.gco2e is None else option.gco2e
+                place = (offer.name, offer.zone or "", option.instances)
+                key = (score(option, compute), usd, option.time_s, gco2e, *place)
                 if winner is None or key < winner[0]:
                     winner = (key, option)
         if winner is None:
