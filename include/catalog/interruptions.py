@@ -64,5 +64,6 @@ def learned_rate(prior: InterruptionRate, *, interruptions: int, hours: float) -
     if hours == 0:
         return prior
     per_h = (_PRIOR_INTERRUPTIONS + interruptions) / (_PRIOR_INTERRUPTIONS / prior.per_h + hours)
-    own = f"learned: {interruptions} interruptions in {hours:.3g} own hours"
+    times = f"{interruptions} interruption{'' if interruptions == 1 else 's'}"
+    own = f"learned: {times} in {hours:.3g} own hours"
     return InterruptionRate(per_h=per_h, source=f"{own}, with as prior {prior.per_h:.2g}/h ({prior.source})")

@@ -27,6 +27,7 @@ class PlanTrainingOperator(BaseOperator):
         from include.catalog.offers import load_offers
         from include.core.json_codec import to_json
         from include.ledger.corrections import read_corrections
+        from include.ledger.experience import read_experience
         from include.sizing.plan_text import describe
         from include.sizing.planner import make_plan
 
@@ -34,7 +35,7 @@ class PlanTrainingOperator(BaseOperator):
         run = read_run(context, installation)
         demand = read_demand(context["ti"].xcom_pull(task_ids=task_ids.PROFILE), installation)
         key = f"{run.run_prefix}/plan.json"
-        catalog = load_offers(installation.settings, today=now.date())
+        catalog = load_offers(installation.settings, today=now.date(), experience=read_experience(installation.ledger))
         for note in catalog.notes:
             self.log.warning("run=%s %s", run.run_id, note)
         try:
