@@ -50,7 +50,7 @@ class TrainingSection(Edge):
         default=None, description="'<module>:<function>' of (settings, seed, **data_arguments): the rows."
     )
     data_arguments: dict[str, Any] = Field(default_factory=dict, description="Further arguments of ``data``.")
-    seed: int = Field(default=7, ge=0)
+    seed: int = Field(default=7, ge=0, le=2**63 - 1)
     checkpoint_every_steps: int | None = Field(default=None, ge=1, description="None: the plan decides.")
     keep_checkpoints: KeepCheckpoints = Field(default=KeepCheckpoints(), description="Which of them stay.")
 

@@ -22,6 +22,8 @@ TABLE_FORMATS = {
     ".parquet": "parquet", ".pq": "parquet", ".orc": "orc", ".feather": "feather", ".arrow": "feather",
 }  # fmt: skip
 ARCHIVE_SUFFIX = ".tar"
+# Kinds of object stores.
+STORES = ("s3", "gs", "az")
 _SHOWN_NAMES = 5
 # Anything else (no network, throttling) may pass: the job fails without blaming the workload, and may be tried again.
 _REFUSALS = (FileNotFoundError, PermissionError, PermissionDeniedError, UnauthenticatedError)
@@ -131,6 +133,13 @@ def uri_files(uri: str, *, roots: tuple[Path, ...]) -> tuple[RawFile, ...]:
     """
     if "://" not in uri or uri.startswith("file://"):
         return tuple(_local_files(_resolve_local(uri, roots), roots))
+    if uri.partition("://")[0] not in STORES:
+        raise DataError(
+            "there is no object store of this kind",
+            where="data.source.uri",
+            found=uri,
+            allowed=f"a path, file:// or {', '.join(f'{name}://' for name in STORES)}",
+        )
     try:
         files = tuple(_remote_files(uri))
     except (*_REFUSALS, GenericError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
 import time
@@ -118,7 +119,8 @@ class Progress:
         """Write the progress."""
         self._written_at = time.monotonic()
         fixed = {"fraction": round(step / self.total, 4), "step": step, "total": self.total, "epochs": self.epochs}
-        shown = {"epoch": epoch, "loss": round(loss, 6), "samples_per_s": samples_per_s and round(samples_per_s, 1)}
+        known = round(loss, 6) if math.isfinite(loss) else None
+        shown = {"epoch": epoch, "loss": known, "samples_per_s": samples_per_s and round(samples_per_s, 1)}
         write_json(self.job_dir / PROGRESS, {**fixed, **shown, **more, **self._kept})
 
     def keep(self, **values: Any) -> None:  # noqa: ANN401 - any JSON value

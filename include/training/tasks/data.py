@@ -112,12 +112,36 @@ def read_file(settings: Settings, uri: str) -> bytes:
     """Content of one file, local ones below the data roots alone.
 
     Raises:
-        DataError: It is not there, lies elsewhere, or is a folder of several.
+        DataError: It is no URI, is not there, lies elsewhere, or is a folder of several.
     """
+    if not isinstance(uri, str) or not uri.strip() or "\0" in uri:
+        raise DataError("no URI of a file", where="training.data_arguments.uri", found=repr(uri))
     files = uri_files(uri, roots=roots_of(data_roots=settings.data_roots, store_url=settings.store))
     if len(files) != 1:
         raise DataError("one file is needed", where=uri, found=f"{len(files)} files")
     return files[0].data
+
+
+def check_share(value: object) -> None:
+    """Check the share of rows that is not trained on.
+
+    Raises:
+        DataError: It is no number between 0 and 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        where = "training.data_arguments.validation"
+        raise DataError("no share of the rows", where=where, found=repr(value), allowed="a number between 0 and 1")
+
+
+def check_length(value: object) -> None:
+    """Check the length of a row of text.
+
+    Raises:
+        DataError: It is no whole number from 1 on.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        where = "training.data_arguments.length"
+        raise DataError("no length of a row", where=where, found=repr(value), allowed="bytes, 1 or more")
 
 
 def split_rows(

@@ -11,7 +11,10 @@ from include.core.ids import digest
 from include.data.location import RawFile
 from include.data.tables import read_table
 from include.training.batches import MemorySource
-from include.training.tasks.data import TaskData, read_file, split_rows
+from include.training.tasks.data import TaskData, check_share, read_file, split_rows
+
+# Squares are summed in float64, rows are trained on in float32.
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def table(settings: Settings, *, seed: int, uri: str, target: str, validation: float = 0.2) -> TaskData:
@@ -27,6 +30,7 @@ def table(settings: Settings, *, seed: int, uri: str, target: str, validation: f
     Raises:
         DataError: There is no such column, a value is no finite number, or a part has no rows.
     """
+    check_share(validation)
     data = read_file(settings, uri)
     frame = read_table(RawFile(name=uri.rsplit("/", 1)[-1], data=data), label=target).to_pandas()
     if target not in frame.columns:
@@ -35,8 +39,20 @@ def table(settings: Settings, *, seed: int, uri: str, target: str, validation: f
         numbers = frame.to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError("a column is not numeric", where=uri, found=str(error), allowed="numbers") from error
-    if not np.isfinite(numbers).all():
-        raise DataError("a value is missing or infinite", where=uri, allowed="a finite number in every field")
+    if numbers.shape[1] < 2:  # noqa: PLR2004 - the target and something to tell it from
+        raise DataError(
+            "no column is left to learn from", where=uri, found=f"{target} alone", todo="add numeric columns"
+        )
+    # A NaN is not less either.
+    outside = ~(np.abs(numbers) < _LARGEST)
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise DataError(
+            "a value is missing, infinite or too large",
+            where=f"{uri}, row {row + 1}, column {frame.columns[column]}",
+            found=str(numbers[row, column]),
+            allowed=f"a number below {_LARGEST:.3g} in every field, since training computes in float32",
+        )
     place = list(frame.columns).index(target)
     wanted, inputs = numbers[:, place], np.delete(numbers, place, axis=1)
     spread = inputs.std(axis=0)

@@ -12,7 +12,7 @@ from include.config.settings import Settings
 from include.core.errors import DataError
 from include.core.ids import digest
 from include.training.batches import Examples, MemorySource
-from include.training.tasks.data import TaskData, read_file, split_rows
+from include.training.tasks.data import TaskData, check_length, check_share, read_file, split_rows
 
 VOCABULARY = 256
 
@@ -30,6 +30,8 @@ def windows(settings: Settings, *, seed: int, uri: str, length: int = 64, valida
     Raises:
         DataError: The text is too short for a window in each part.
     """
+    check_share(validation)
+    check_length(length)
     data = read_file(settings, uri)
     count = (len(data) - 1) // length
     train = int(count * (1 - validation))
@@ -75,9 +77,13 @@ def labelled(
     Raises:
         DataError: A line is no such object, or a part has no rows.
     """
+    check_share(validation)
+    check_length(length)
     data = read_file(settings, uri)
     rows = [_row(line, number, uri, (text, label)) for number, line in enumerate(data.splitlines(), 1) if line.strip()]
     classes = sorted({name for _, name in rows})
+    if len(classes) == 1:
+        raise DataError("there is one class only", where=uri, found=classes[0], allowed="two classes or more")
     tokens = np.zeros((len(rows), length), dtype=np.int64)
     for number, (content, _) in enumerate(rows):
         cut = np.frombuffer(content[:length], dtype=np.uint8)
@@ -96,11 +102,18 @@ def labelled(
 def _row(line: bytes, number: int, uri: str, keys: tuple[str, str]) -> tuple[bytes, str]:
     try:
         value: Any = json.loads(line)
-        return str(value[keys[0]]).encode(), str(value[keys[1]])
+        content, name = (_present(value[key]) for key in keys)
+        return content.encode(), name
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             "a line is no labelled text",
             where=f"{uri}, line {number}",
             found=repr(line[:60]),
-            allowed=f"a JSON object with {keys[0]!r} and {keys[1]!r}",
+            allowed=f"a JSON object with {keys[0]!r} and {keys[1]!r}, neither of them null",
         ) from error
+
+
+def _present(value: object) -> str:
+    if value is None:
+        raise ValueError("null")
+    return str(value)

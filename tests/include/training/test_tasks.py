@@ -104,3 +104,45 @@ def test_what_the_chain_cannot_finish_is_refused_in_the_workload_file(training: 
     )
     with pytest.raises(WorkloadError, match="classification"):
         load_workload(path)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        ("numbers:table", {"uri": "", "target": "y"}, "no URI of a file.*data_arguments.uri"),
+        ("numbers:table", {"uri": 5, "target": "y"}, "no URI of a file"),
+        ("numbers:table", {"uri": "a\0b", "target": "y"}, "no URI of a file"),
+        ("numbers:table", {"uri": "http://127.0.0.1:9/x.csv", "target": "y"}, "no object store of this kind.*s3://"),
+        ("numbers:table", {"uri": "table.csv", "target": "y", "validation": "a"}, "no share of the rows.*'a'"),
+        ("numbers:table", {"uri": "table.csv", "target": "y", "validation": 1}, "no share of the rows"),
+        ("numbers:table", {"uri": "target.csv", "target": "y"}, "no column is left to learn from"),
+        ("numbers:table", {"uri": "huge.csv", "target": "y"}, "too large.*row 2, column a.*1e\\+308.*float32"),
+        ("numbers:table", {"uri": "huge.csv", "target": "a"}, "too large.*row 2, column a"),
+        ("text:windows", {"uri": "text.txt", "length": 0}, "no length of a row.*0"),
+        ("text:windows", {"uri": "text.txt", "length": 2.5}, "no length of a row"),
+        ("text:labelled", {"uri": "lines.jsonl", "length": -1}, "no length of a row.*-1"),
+        ("text:labelled", {"uri": "one.jsonl"}, "one class only.*found: a"),
+        ("text:labelled", {"uri": "null.jsonl"}, "null.jsonl, line 2.*neither of them null"),
+    ],
+)
+def test_data_that_cannot_be_meant_is_refused(
+    data: Path, file_store: ObjectStore, attempt: Attempt, function: str, arguments: dict[str, Any], message: str
+) -> None:
+    (data / "target.csv").write_text("y\n" + "1\n" * 20)
+    (data / "huge.csv").write_text("a,y\n1,2\n1e308,3\n" + "1,2\n" * 20)
+    (data / "one.jsonl").write_text('{"text": "x", "label": "a"}\n' * 8)
+    (data / "null.jsonl").write_text('{"text": "x", "label": "a"}\n{"text": "x", "label": null}\n' * 8)
+    uri = arguments["uri"]
+    if isinstance(uri, str) and "." in uri and "://" not in uri:
+        arguments = {**arguments, "uri": str(data / uri)}
+    with pytest.raises(UserError, match=message):
+        result_of(
+            attempt, file_store, model={"factory": "mlp", "arguments": {"hidden": [4]}},
+            task="regression" if "numbers" in function else "text-classification",
+            data=f"include.training.tasks.{function}", data_arguments=arguments,
+        )  # fmt: skip
+
+
+def test_seed_that_no_generator_takes_is_refused() -> None:
+    with pytest.raises(ValueError, match="seed"):
+        TrainingSection(seed=2**70)
