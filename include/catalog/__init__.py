@@ -1,1 +1,1 @@
-"""Offers: a bundled, dated list of AWS types, and this machine."""
+"""Offers: a bundled, dated list of AWS types, what a refresh found of them, and the machines of the user."""
