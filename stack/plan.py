@@ -8,14 +8,19 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from include.catalog.local import local_offer
 from include.catalog.offers import load_offers
 from include.config.settings import Settings
 from include.core.clock import SystemClock
+from include.core.contracts.correction import Correction
 from include.core.contracts.plan import Plan
 from include.core.errors import PlimsollError, UserError
 from include.core.exit_codes import ExitCode
 from include.core.json_codec import to_json
+from include.ledger.corrections import read_corrections
+from include.ledger.ledger import Ledger
 from include.sizing.limits import QUOTA_CLASSES
 from include.sizing.plan_text import describe
 from include.sizing.planner import make_plan
@@ -114,7 +119,17 @@ def plan_workload(order: PlanOrder, settings: Settings, *, say: Callable[[str], 
         now=now,
         engine=order.engine,
         quota=order.quota,
+        corrections=_learned(settings, say),
     )
+
+
+def _learned(settings: Settings, say: Callable[[str], None]) -> tuple[Correction, ...]:
+    """What earlier runs taught; nothing where there is no ledger yet."""
+    try:
+        return read_corrections(Ledger(settings.ledger))
+    except SQLAlchemyError as error:
+        say(f"note: nothing is learned from earlier runs, the ledger cannot be read: {str(error).splitlines()[0]}")
+        return ()
 
 
 def execute(order: PlanOrder, stack_settings: StackSettings) -> int:

@@ -144,8 +144,9 @@ class Search:
 
     def _all_steps(self, offer: Offer, counts: Sequence[int]) -> Iterator[tuple[int, StepEstimate]]:
         device = self.times.device_of(offer)
-        if device is None:
-            if offer.engine == "local" and (step := self.times.best(offer, 1)) is not None:
+        if device is None or not self.demand.cases or offer.engine == "local":
+            # One layout alone is known: there is nothing to search.
+            if (step := self.times.best(offer, 1)) is not None:
                 yield 1, step
             return
         tensors = (1, 2, 4, 8) if self.demand.tensor_bytes_per_sample is not None else (1,)
