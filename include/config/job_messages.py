@@ -119,9 +119,15 @@ class ValidateResult(Edge):
 
 
 class ProfileResult(Edge):
-    """Result of ``profile``."""
+    """Result of ``profile``.
+
+    Attributes:
+        demand: What the training needs, without the table of cases.
+        demand_uri: Store URI of the whole demand.
+    """
 
     demand: Demand
+    demand_uri: str | None = None
 
 
 class TrainResult(Edge):

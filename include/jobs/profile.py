@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-
-import torch
-from torch import nn
+from dataclasses import replace
 
 from include.config.job_messages import ProfileResult
+from include.core.contracts.demand import Demand
 from include.core.errors import UserError
+from include.core.json_codec import from_json, to_json
 from include.data.manifest import read_manifest
 from include.jobs.context import JobContext
-from include.parallel.layout import apply_layout, single_worker_layout
-from include.sizing.demand import data_size, estimate_demand
-from include.sizing.trace import StepShape
-from include.training.model_factory import build_model
+from include.sizing.measure_loading import loader_samples_per_core_s
+from include.sizing.sandbox import SandboxLimits, run_limited
 
+# Runs the factory; this process never does.
+TRACER = "include.jobs.profile_model:find_demand"
 _log = logging.getLogger("plimsoll.profile")
 
 
@@ -23,58 +23,39 @@ def run(context: JobContext) -> ProfileResult:
     """Trace and measure one training step of the workload's model on the prepared data's shape.
 
     Raises:
-        UserError: The request names no dataset, or the model cannot be built or does not take the data.
+        UserError: The request names no dataset, or the model cannot be built within the limits or does not take the
+            data.
     """
-    request, training = context.request, context.request.workload.training
+    request, settings = context.request, context.settings
     if request.dataset is None:
         raise UserError("the request names no dataset", where="request.dataset", todo="run prepare first")
     manifest = read_manifest(context.store, request.dataset.uri)
-    classes = len(manifest.classes)
-
-    def build() -> nn.Module:
-        return build_model(request.workload.model, input_shape=manifest.input_shape, classes=classes)
-
-    model = build()
-    _check_model(model, input_shape=manifest.input_shape, classes=classes)
-    context.progress(fraction=0.2, doing="tracing one step")
-    layout = request.layout or single_worker_layout(batch_size=training.batch_size, precision=training.precision)
-    size = data_size(manifest)
-    shape = StepShape(
-        build=build,
-        input_shape=manifest.input_shape,
-        classes=classes,
-        batch=training.batch_size,
-        optimizer=training.optimizer,
-        execution=apply_layout(layout, batch_size=training.batch_size),
+    context.progress(fraction=0.1, doing="measuring the loader")
+    loading = loader_samples_per_core_s(
+        manifest,
+        store=context.store.url,
+        cache=settings.work_root / "shards",
+        cache_bytes=settings.shard_cache_bytes,
+        batch_size=request.workload.training.batch_size,
+        seed=request.workload.training.seed,
     )
-    demand = estimate_demand(
-        shape,
-        training=training,
-        data=size,
-        threads=context.settings.torch_threads,
-        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
+    context.progress(fraction=0.2, doing="tracing steps")
+    answer = run_limited(
+        TRACER,
+        {
+            "request": request.model_dump(mode="json"),
+            "manifest": to_json(manifest),
+            "threads": settings.torch_threads,
+            "most_memory_bytes": settings.profile_memory_bytes,
+            "loader_samples_per_core_s": loading,
+        },
+        limits=SandboxLimits(seconds=settings.profile_timeout_s, memory_bytes=settings.profile_memory_bytes),
+        folder=context.job_dir,
+        where=f"model.factory {request.workload.model.factory}",
     )
-    _log.info("demand: %s", demand)
-    return ProfileResult(demand=demand)
-
-
-def _check_model(model: nn.Module, *, input_shape: tuple[int, ...], classes: int) -> None:
-    """Refuse a model that does not turn the data's rows into one logit per class, before anything is rented for it."""
-    rows = 2
-    try:
-        with torch.no_grad():
-            found = tuple(model.eval()(torch.zeros(rows, *input_shape)).shape)
-    except RuntimeError as error:
-        raise UserError(
-            "the model does not take the data",
-            where="model",
-            found=f"{error} for rows of shape {input_shape}",
-            todo="choose another model, or set data.image_shape",
-        ) from error
-    if found != (rows, classes):
-        raise UserError(
-            "the model's output is not one logit per class",
-            where="model",
-            found=f"shape {found} for {rows} rows",
-            allowed=f"({rows}, {classes})",
-        )
+    demand = from_json(Demand, answer)
+    key = f"{request.run_prefix}/demand.json"
+    context.store.put_json(key, answer)
+    brief = replace(demand, cases=())
+    _log.info("demand: %s", brief)
+    return ProfileResult(demand=brief, demand_uri=context.store.uri(key))

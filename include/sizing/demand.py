@@ -7,78 +7,132 @@ from __future__ import annotations
 
 import math
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from include.config.training_section import TrainingSection
-from include.core.contracts.dataset import DatasetManifest
 from include.core.contracts.demand import Demand, MemoryByComponent
+from include.core.contracts.plan import Layout
+from include.sizing.demand_data import DataSize, total_steps
+from include.sizing.demand_table import memory_of, work_of
+from include.sizing.extrapolate import Repeats
 from include.sizing.measure import MEASURED_STEPS, WARM_STEPS, cpu_s_per_step
-from include.sizing.trace import StepCounts, StepShape, count_step, trace_memory
+from include.sizing.trace import StepShape
+from include.sizing.trace_cases import Table, sharded_bytes, trace_table
+from include.sizing.trace_tensor import TensorParallel, trace_tensor_parallel
 
-_FLOAT32_BYTES = 4
-_INT64_BYTES = 8
 # Checkpoints that may lie on the disk at once: the last one, the one before, and one being written.
 CHECKPOINTS_ON_DISK = 3
+# A step of more FLOPs would take a core a minute or more, and several are measured.
+MOST_MEASURED_FLOP = 1e12
+# Weights are kept in fp32 whatever the precision of the step.
+_WEIGHT_BYTES = 4
+_NOTHING = MemoryByComponent(
+    parameters_bytes=0, gradients_bytes=0, optimizer_bytes=0, activations_bytes=0, temporary_bytes=0
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataSize:
-    """What the data takes.
+class Surroundings:
+    """What the demand has besides the step itself.
 
     Attributes:
-        rows: Rows of the training split.
-        encoded_bytes: All rows of training and validation as tensors in memory.
-        stored_bytes: All shards on disk.
+        family: Name under which corrections are learned.
+        threads: Threads of one worker on a CPU.
+        most_memory_bytes: Memory that real steps may take on this machine.
+        loader_samples_per_core_s: Measured on the prepared data, None where not.
+        repeats: How to trace two shallow models in place of a deep one, None for the whole model.
     """
 
-    rows: int
-    encoded_bytes: int
-    stored_bytes: int
-
-
-def data_size(manifest: DatasetManifest) -> DataSize:
-    """Rows and bytes of a prepared dataset."""
-    rows = {split: sum(s.rows for s in manifest.shards if s.split == split) for split in ("train", "validation")}
-    row_bytes = math.prod(manifest.input_shape) * _FLOAT32_BYTES + _INT64_BYTES
-    return DataSize(
-        rows=rows["train"],
-        encoded_bytes=sum(rows.values()) * row_bytes,
-        stored_bytes=sum(shard.size_bytes for shard in manifest.shards),
-    )
-
-
-def total_steps(*, rows: int, training: TrainingSection) -> int:
-    """Optimizer steps of the whole training; the last batch of an epoch may be short."""
-    return training.total_steps(math.ceil(rows / training.batch_size))
+    family: str
+    threads: int
+    most_memory_bytes: int
+    loader_samples_per_core_s: float | None = None
+    repeats: Repeats | None = None
 
 
 def estimate_demand(
-    shape: StepShape, *, training: TrainingSection, data: DataSize, threads: int, parameters: int
+    shape: StepShape, *, training: TrainingSection, data: DataSize, surroundings: Surroundings
 ) -> Demand:
-    """Trace a step without data or GPU, run a few real ones, and put the figures together.
+    """Trace a step under each setting without data or GPU, run a few real ones, and put the figures together.
 
     Args:
         shape: One step of the training.
         training: The workload's training section.
         data: Size of the prepared data.
-        threads: Threads of one worker on a CPU.
-        parameters: Trainable parameters of the model.
+        surroundings: What the demand has besides the step itself.
     """
-    memory, counts = trace_memory(shape), count_step(shape)
-    cpu_s = cpu_s_per_step(shape, threads=threads)
-    return Demand(
+    table = trace_table(shape, repeats=surroundings.repeats)
+    layout = layout_of(shape)
+    traced = _of_table(table, trace_tensor_parallel_deep(shape, surroundings.repeats), layout)
+    work, memory = work_of(traced, layout), memory_of(traced, layout)
+    assert work is not None
+    assert memory is not None
+    measured = work.flop <= MOST_MEASURED_FLOP and memory.total_bytes < surroundings.most_memory_bytes / 2
+    cpu_s = cpu_s_per_step(shape, threads=surroundings.threads) if measured else None
+    checkpoint = memory.parameters_bytes + memory.optimizer_bytes
+    return replace(
+        traced,
         memory=memory,
-        micro_batch=shape.execution.micro_batch,
-        parameters=parameters,
-        flop_per_sample=counts.flop / shape.batch,
-        bytes_moved_per_sample=counts.bytes_moved / shape.batch,
-        ops_per_step=counts.ops,
+        flop_per_sample=work.flop / shape.batch,
+        bytes_moved_per_sample=work.bytes_moved / shape.batch,
+        ops_per_step=work.ops,
         steps=total_steps(rows=data.rows, training=training),
         host_ram_bytes=_peak_rss_bytes() + data.encoded_bytes,
-        vcpus=threads,
-        disk_bytes=data.stored_bytes + CHECKPOINTS_ON_DISK * _checkpoint_bytes(memory),
+        vcpus=surroundings.threads,
+        disk_bytes=data.stored_bytes + CHECKPOINTS_ON_DISK * checkpoint,
         cpu_s_per_step=cpu_s,
-        method=_method(counts, threads),
+        method=_method(table, surroundings, measured=measured),
+        family=surroundings.family,
+        sample_bytes=data.sample_bytes,
+        loader_samples_per_core_s=surroundings.loader_samples_per_core_s,
+        checkpoint_bytes=checkpoint,
+    )
+
+
+def layout_of(shape: StepShape) -> Layout:
+    """The shape's own execution on one worker."""
+    execution = shape.execution
+    return Layout(
+        precision=execution.precision,
+        micro_batch=execution.micro_batch,
+        accumulation=math.ceil(shape.batch / execution.micro_batch),
+        activation_checkpointing=execution.recompute,
+    )
+
+
+def _of_table(table: Table, parallel: TensorParallel | None, layout: Layout) -> Demand:
+    """The demand as far as traces alone know it."""
+    states = table.states
+    weights = sharded_bytes((*states.learned, *states.frozen), 1)
+    return Demand(
+        memory=_NOTHING,
+        micro_batch=layout.micro_batch,
+        parameters=sharded_bytes(states.learned, 1) // _WEIGHT_BYTES,
+        flop_per_sample=0.0,
+        bytes_moved_per_sample=0.0,
+        ops_per_step=0,
+        steps=0,
+        host_ram_bytes=0,
+        vcpus=1,
+        disk_bytes=0,
+        cpu_s_per_step=None,
+        method="",
+        cases=table.cases,
+        tensor_bytes_per_sample=None if parallel is None else parallel.bytes_per_sample,
+        tensor_share=0.0 if parallel is None else parallel.divided_bytes / weights,
+    )
+
+
+def trace_tensor_parallel_deep(shape: StepShape, repeats: Repeats | None) -> TensorParallel | None:
+    """What tensor-parallel workers exchange and divide, of a deep model by two shallow ones."""
+    if repeats is None:
+        return trace_tensor_parallel(shape)
+    shallow, deeper = (trace_tensor_parallel(replace(shape, build=repeats.builder(depth))) for depth in repeats.traced)
+    if shallow is None or deeper is None:
+        return None
+    return TensorParallel(
+        bytes_per_sample=repeats.onward(shallow.bytes_per_sample, deeper.bytes_per_sample),
+        divided_bytes=repeats.onward(shallow.divided_bytes, deeper.divided_bytes),
     )
 
 
@@ -87,15 +141,17 @@ def _peak_rss_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _checkpoint_bytes(memory: MemoryByComponent) -> int:
-    return memory.parameters_bytes + memory.optimizer_bytes
-
-
-def _method(counts: StepCounts, threads: int) -> str:
-    flop = "3 x forward (grouped convolutions)" if counts.grouped_convolutions else "counted"
-    return (
-        "estimated: device memory, bytes and operators by tracing one step with fake tensors (workspace of kernels not "
-        f"seen), FLOPs {flop}, host RAM = peak resident memory of the profile + encoded rows; "
+def _method(table: Table, surroundings: Surroundings, *, measured: bool) -> str:
+    repeats = surroundings.repeats
+    depth = "" if repeats is None else f" of depths {repeats.traced[0]} and {repeats.traced[1]}, then by block,"
+    sharded = "traced for 2 workers" if table.shards_traced else "bounded by whole weights and gradients"
+    steps = (
         f"measured: CPU seconds per step, median of {MEASURED_STEPS} real steps on random data after {WARM_STEPS} "
-        f"warm ones, {threads} thread(s)"
+        f"warm ones, {surroundings.threads} thread(s)"
+        if measured
+        else "CPU seconds per step not measured: a step is too large for this machine"
+    )
+    return (
+        f"estimated: device memory, FLOPs counted, bytes and operators by tracing steps{depth} with fake tensors at "
+        f"two micro-batches, shards {sharded}, host RAM = peak resident memory of the profile + encoded rows; {steps}"
     )

@@ -1,13 +1,13 @@
-"""Memory, FLOPs and bytes of one training step, traced with fake tensors: no GPU, no data, no real arithmetic.
+"""One training step traced with fake tensors: no GPU, no data, no real arithmetic.
 
 Only the profile job imports this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import torch  # noqa: TID253 - imported by the profile job alone
 from torch import nn  # noqa: TID253 - imported by the profile job alone
@@ -15,21 +15,13 @@ from torch._subclasses.fake_tensor import (  # noqa: TID253 - imported by the pr
     FakeTensorMode,
     unset_fake_temporarily,
 )
-from torch.distributed._tools.mem_tracker import MemTracker  # noqa: TID253 - imported by the profile job alone
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: TID253 - imported by the profile job alone
 from torch.utils._pytree import tree_leaves  # noqa: TID253 - imported by the profile job alone
-from torch.utils.flop_counter import FlopCounterMode  # noqa: TID253 - imported by the profile job alone
 
-from include.core.contracts.demand import MemoryByComponent
 from include.parallel.layout import Execution
 from include.parallel.recompute import recompute_activations
-from include.parallel.step import forward_backward
-
-# The optimizer's state exists from the second step on, so the peak is the peak of the second step.
-TRACED_STEPS = 2
-# FlopCounterMode over-counts the backward pass of grouped convolutions about tenfold; the whole step is 3 x forward.
-BACKWARD_AND_FORWARD = 3
-_GROUPS_ARGUMENT = 8
+from include.parallel.step import LossSum, cross_entropy_sum, forward_backward
+from include.sizing.trace_timeline import AllocationMode, Timeline, record_pass
+from include.sizing.trace_work import size_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +33,10 @@ class StepShape:
         input_shape: Shape of one sample, without the batch dimension.
         classes: Number of classes.
         batch: Samples per optimizer step.
-        optimizer: ``adamw`` or ``sgd`` with momentum.
+        optimizer: ``adamw``, ``adam`` or ``sgd`` with momentum.
         execution: Micro-batch and precision, as in the training.
+        loss_sum: The summed loss of outputs and targets.
+        target_shape: Shape of one target, without the batch dimension.
     """
 
     build: Callable[[], nn.Module]
@@ -51,16 +45,21 @@ class StepShape:
     batch: int
     optimizer: str
     execution: Execution
+    loss_sum: LossSum = cross_entropy_sum
+    target_shape: tuple[int, ...] = ()
 
     def make_optimizer(self, model: nn.Module, *, foreach: bool | None) -> torch.optim.Optimizer:
         """Optimizer of the step; ``foreach`` True is what a GPU uses by default, None leaves it to the device."""
+        learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
         if self.optimizer == "sgd":
-            return torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, foreach=foreach)
-        return torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=foreach)
+            return torch.optim.SGD(learned, lr=1e-3, momentum=0.9, foreach=foreach)
+        kind = torch.optim.Adam if self.optimizer == "adam" else torch.optim.AdamW
+        return kind(learned, lr=1e-3, foreach=foreach)
 
-    def samples(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Random inputs of shape (batch, *input_shape), float32, and random labels of shape (batch,), int64."""
-        return torch.rand(self.batch, *self.input_shape), torch.randint(0, self.classes, (self.batch,))
+    def samples(self, rows: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Random inputs of shape (rows, *input_shape), float32, and random targets of shape (rows, *target_shape)."""
+        rows = self.batch if rows is None else rows
+        return torch.rand(rows, *self.input_shape), torch.randint(0, self.classes, (rows, *self.target_shape))
 
     def descend(
         self,
@@ -69,133 +68,119 @@ class StepShape:
         batch: tuple[torch.Tensor, ...],
     ) -> None:
         """One whole step: forward, backward, update."""
-        forward_backward(model, inputs=batch[0], labels=batch[1], execution=self.execution)
+        forward_backward(model, inputs=batch[0], labels=batch[1], execution=self.execution, loss_sum=self.loss_sum)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepCounts:
-    """Work of one step (forward, backward, optimizer).
+class States:
+    """What one worker holds all the time, and the update of it.
 
     Attributes:
-        flop: Floating-point operations of matrix products and convolutions.
-        bytes_moved: Bytes read and written by operators that touch memory.
-        ops: Operators that launch a kernel.
-        grouped_convolutions: Whether the model has convolutions with more than one group.
+        buffers_bytes: Buffers, such as the statistics of batch norms.
+        optimizer_bytes: Optimizer state.
+        update_bytes: Scratch space of the update.
+        bytes_moved: Bytes read and written by the update.
+        ops: Operators launched by the update.
+        learned: Rows and bytes per row of each parameter that is trained: rows are what shards divide.
+        frozen: The same of those that are not.
     """
 
-    flop: float
-    bytes_moved: int
-    ops: int
-    grouped_convolutions: bool
+    buffers_bytes: float
+    optimizer_bytes: float
+    update_bytes: float
+    bytes_moved: float
+    ops: float
+    learned: tuple[tuple[int, int], ...]
+    frozen: tuple[tuple[int, int], ...]
 
 
-class TrafficMode(TorchDispatchMode):
-    """Counts operators and the bytes of their tensors; views move nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bytes_moved = 0
-        self.ops = 0
-        self.grouped_convolutions = False
-
-    def __torch_dispatch__(
-        self,
-        func: torch._ops.OpOverload,
-        types: tuple[type, ...],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> object:
-        result = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten.convolution.default and args[_GROUPS_ARGUMENT] > 1:
-            self.grouped_convolutions = True
-        if not func.is_view:
-            self.bytes_moved += sum(map(_size, tree_leaves((args, kwargs, result))))
-            self.ops += 1
-        return result
+@contextmanager
+def faking() -> Iterator[None]:
+    """Tensors made here have shapes and no memory; constants that a model holds are taken as they are."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        yield
 
 
-def trace_memory(shape: StepShape) -> MemoryByComponent:
-    """Peak memory of a training step by component, as the caching allocator of a device would see it.
-
-    Kernel workspace is not seen; the planner's margin adds for it.
-    """
-    with FakeTensorMode():
-        model = _fake_model(shape)
-        optimizer = shape.make_optimizer(model, foreach=True)
-        batch = shape.samples()
-        tracker = MemTracker()
-        tracker.track_external(model, optimizer, *batch)
-
-        def forward(inputs: torch.Tensor) -> torch.Tensor:
-            tracker.reset_mod_stats()  # its statistics by module, not used here, allow one forward pass only
-            return model(inputs)
-
-        with tracker:
-            for _ in range(TRACED_STEPS):
-                shape.descend(forward, optimizer, batch)
-        peak = tracker.get_tracker_snapshot("peak")
-        states = sum(_size(leaf) for leaf in tree_leaves(list(optimizer.state.values())))
-    return _by_component(next(iter(peak.values())), states)
-
-
-def _fake_model(shape: StepShape) -> nn.Module:
+def fake_model(build: Callable[[], nn.Module]) -> nn.Module:
     """The real model with its tensors replaced by fake ones; tied weights stay tied.
 
-    It is built outside the mode, since a factory may call ``.to()``, which fake parameters do not survive.
+    It is built outside the mode, since a factory may call ``.to()``, which fake parameters do not survive: without
+    memory where the factory allows it, in real memory where it looks at the values of its tensors.
     """
     with unset_fake_temporarily():
-        model = shape.build().train()
+        model = _without_memory(build).train()
     fakes: dict[int, torch.Tensor] = {}
     for module in model.modules():
-        for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+        named = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False), *_constants(module))
+        for name, tensor in named:
             if id(tensor) not in fakes:
                 fake = torch.empty(tensor.shape, dtype=tensor.dtype)
                 learned = isinstance(tensor, nn.Parameter)
                 fakes[id(tensor)] = nn.Parameter(fake, requires_grad=tensor.requires_grad) if learned else fake
             setattr(module, name, fakes[id(tensor)])
-    recompute_activations(model, shape.execution.recompute)
     return model
 
 
-def _size(leaf: object) -> int:
-    return leaf.numel() * leaf.element_size() if isinstance(leaf, torch.Tensor) else 0
+def _without_memory(build: Callable[[], nn.Module]) -> nn.Module:
+    try:
+        with torch.device("meta"):
+            return build()
+    except Exception:  # noqa: BLE001 - whatever a factory stumbles over here; with memory it tells its real mistake
+        return build()
 
 
-def _by_component(snapshot: dict[Any, int], states_bytes: int) -> MemoryByComponent:
-    """Components at the peak; what the tracker books as state beyond the real states is the update's scratch space."""
-    named = {str(getattr(kind, "value", kind)): size for kind, size in snapshot.items()}
-    parameters = named["Parameter"] + named["Buffer"]
-    held = {
-        "gradients": named["Gradient"],
-        "optimizer": min(named["Optstate"], states_bytes),
-        "activations": named["Activation"],
-    }
-    return MemoryByComponent(
-        parameters_bytes=parameters,
-        gradients_bytes=held["gradients"],
-        optimizer_bytes=held["optimizer"],
-        activations_bytes=held["activations"],
-        temporary_bytes=named["Total"] - parameters - sum(held.values()),
-    )
+def _constants(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
+    return [(name, value) for name, value in vars(module).items() if isinstance(value, torch.Tensor)]
 
 
-def count_step(shape: StepShape) -> StepCounts:
-    """FLOPs, bytes and operators of one step.
+def traced_execution(execution: Execution, *, micro_batch: int) -> Execution:
+    """The execution as it is traced: fp16 as bf16, which is as large and which a CPU has."""
+    precision = "bf16" if execution.precision == "fp16" else execution.precision
+    return replace(execution, micro_batch=micro_batch, precision=precision, data_parallel=1)
 
-    FLOPs are counted, except with grouped convolutions: there 3 x forward, since the count of their backward is wrong.
-    """
-    with FakeTensorMode():
-        model = _fake_model(shape)
+
+def trace_pass(shape: StepShape, *, micro_batch: int) -> Timeline:
+    """Record forward and backward of one micro-batch on one worker."""
+    execution = traced_execution(shape.execution, micro_batch=micro_batch)
+    with faking():
+        model = fake_model(shape.build)
+        recompute_activations(model, execution.recompute)
+        inputs, targets = shape.samples(micro_batch)
+
+        def descend(forward: Callable[[torch.Tensor], torch.Tensor]) -> object:
+            return forward_backward(
+                forward, inputs=inputs, labels=targets, execution=execution, loss_sum=shape.loss_sum
+            )
+
+        return record_pass(model, batch=(inputs, targets), descend=descend)
+
+
+def trace_states(shape: StepShape) -> States:
+    """Model states, and the scratch space and traffic of their update; the same whatever the precision."""
+    with faking():
+        model = fake_model(shape.build)
         optimizer = shape.make_optimizer(model, foreach=True)
-        batch = shape.samples()
-        with FlopCounterMode(display=False) as counted:
-            shape.descend(model, optimizer, batch)  # also makes the optimizer's state
-        with FlopCounterMode(display=False) as forward, torch.no_grad():
-            model(batch[0])
-        with TrafficMode() as traffic:
-            shape.descend(model, optimizer, batch)
-    grouped = traffic.grouped_convolutions
-    flop = forward.get_total_flops() * BACKWARD_AND_FORWARD if grouped else counted.get_total_flops()
-    return StepCounts(flop=float(flop), bytes_moved=traffic.bytes_moved, ops=traffic.ops, grouped_convolutions=grouped)
+        learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        for parameter in learned:
+            parameter.grad = torch.empty_like(parameter)
+        optimizer.step()  # makes the state
+        mode = AllocationMode()
+        with mode:
+            optimizer.step()
+        states = [leaf for leaf in tree_leaves(list(optimizer.state.values())) if isinstance(leaf, torch.Tensor)]
+        return States(
+            buffers_bytes=sum(map(size_of, model.buffers())),
+            optimizer_bytes=sum(map(size_of, states)),
+            update_bytes=max((sum(row) for row in mode.rows), default=0.0),
+            bytes_moved=mode.bytes_moved,
+            ops=mode.ops,
+            learned=tuple(map(_rows, learned)),
+            frozen=tuple(_rows(parameter) for parameter in model.parameters() if not parameter.requires_grad),
+        )
+
+
+def _rows(parameter: nn.Parameter) -> tuple[int, int]:
+    rows = parameter.shape[0] if parameter.dim() else 1
+    return rows, size_of(parameter) // max(rows, 1)

@@ -20,12 +20,13 @@ from include.parallel.layout import apply_layout
 from include.parallel.mesh import take_place
 from include.parallel.spread import spread_model
 from include.parallel.step import forward_backward
-from include.sizing.trace import StepShape, trace_memory
+from include.sizing.trace import StepShape
 from include.training.checkpoint import Checkpointer
 from include.training.models import transformer
 from include.training.optimizer import build_optimizer
 from include.training.state import TrainState
 from include.training.tasks.task import TASKS
+from tests.support.traced import traced_memory
 
 pytestmark = pytest.mark.gpu
 ROWS = 64
@@ -106,7 +107,7 @@ def test_peak_memory_is_within_the_planners_margin(group: torch.device, how: str
     shape = StepShape(
         build=model, input_shape=(width,), classes=classes, batch=ROWS, optimizer="adamw", execution=execution
     )
-    predicted = trace_memory(shape).total_bytes
+    predicted = traced_memory(shape).total_bytes
     place = take_place(layout, device_type="cuda", world=1)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

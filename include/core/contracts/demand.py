@@ -36,6 +36,30 @@ class MemoryByComponent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeakLine:
+    """Device memory at one moment of forward and backward, as a straight line in the micro-batch.
+
+    Parameters, gradients and optimizer state that are held all the time are not in it.
+
+    Attributes:
+        fixed_bytes: What does not grow with the micro-batch; may be negative, see ``StepCase.backward_bytes``.
+        activations_bytes_per_sample: Saved activations and inputs, per sample.
+        loss_bytes_per_sample: Temporaries of the loss, per sample.
+        temporary_bytes_per_sample: All else that grows with the micro-batch, per sample.
+    """
+
+    fixed_bytes: int
+    activations_bytes_per_sample: float
+    loss_bytes_per_sample: float
+    temporary_bytes_per_sample: float
+
+    def bytes_at(self, micro_batch: int) -> int:
+        """Height of the line."""
+        growing = self.activations_bytes_per_sample + self.loss_bytes_per_sample + self.temporary_bytes_per_sample
+        return self.fixed_bytes + round(growing * micro_batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepCase:
     """One optimizer step under one combination of settings, per worker, as straight lines in the micro-batch.
 
@@ -58,6 +82,12 @@ class StepCase:
         bytes_moved_per_update: Bytes read and written by the update.
         ops_per_pass: Operators launched by one forward and backward pass.
         ops_per_update: Operators launched by the update.
+        bytes_moved_per_pass: Bytes read and written by one pass whatever its micro-batch, such as those of the weights.
+        further_peaks: Other moments of the step that are the peak at smaller or larger micro-batches.
+        bare_peaks: The moments of the step with the gradients left out: for more than one pass per step, where they are
+            held from the start, and for offload.
+        offload_peaks: Of a case without shards: the same moments with parameters gathered block by block from the host.
+        replica_bytes: Further bytes of each of several replicas: buckets in which gradients are summed.
     """
 
     precision: str
@@ -77,6 +107,11 @@ class StepCase:
     bytes_moved_per_update: float
     ops_per_pass: int
     ops_per_update: int
+    bytes_moved_per_pass: float = 0.0
+    further_peaks: tuple[PeakLine, ...] = ()
+    bare_peaks: tuple[PeakLine, ...] = ()
+    offload_peaks: tuple[PeakLine, ...] = ()
+    replica_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +137,7 @@ class Demand:
         loader_samples_per_core_s: Samples that one core reads and decodes per second, measured; None where not.
         tensor_bytes_per_sample: Bytes that tensor-parallel workers reduce per sample, None where it is not possible.
         checkpoint_bytes: Bytes of one checkpoint, None where unknown.
+        tensor_share: Share of the parameters that tensor-parallel workers divide among them.
     """
 
     memory: MemoryByComponent
@@ -122,3 +158,4 @@ class Demand:
     loader_samples_per_core_s: float | None = None
     tensor_bytes_per_sample: float | None = None
     checkpoint_bytes: int | None = None
+    tensor_share: float = 0.0

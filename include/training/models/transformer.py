@@ -11,6 +11,10 @@ from torch.nn import functional
 
 from include.core.errors import UserError
 
+# The argument of `build` that is the number of equal blocks: the profile traces two shallow models in place of a deep
+# one, and each further block adds what their difference shows.
+REPEATED_BY = "depth"
+
 
 class Attention(nn.Module):
     """Causal self-attention. Heads are independent, so each tensor-parallel rank holds some of them.

@@ -1,17 +1,18 @@
-"""The profile job as a process, on both stores."""
+"""The profile job as a process, on both stores, and its part that runs the user's factory."""
 
 from __future__ import annotations
-
-import importlib
 
 import pytest
 from torch import nn
 
 from include.core.contracts.demand import Demand
 from include.core.errors import UserError
-from include.core.json_codec import from_json
-from include.jobs.context import JobContext
+from include.core.json_codec import from_json, to_json
+from include.data.manifest import read_manifest
+from include.jobs import profile as profile_job
+from include.jobs import profile_model
 from include.training.data_position import DataOrder
+from include.training.models import transformer
 from tests.support.jobs import build_request, workload
 from tests.support.training import tiny_workload, write_dataset
 
@@ -27,46 +28,79 @@ def test_profile_finds_the_demand_of_the_training(any_store, run_job):
     assert demand.steps == 3 * 4  # 100 rows in batches of 32 make 4 steps
     assert 0 < demand.cpu_s_per_step < 1
     assert demand.host_ram_bytes > 10**8  # torch alone takes more
+    assert demand.loader_samples_per_core_s > 100
     assert "measured" in demand.method
     assert "estimated" in demand.method
+    assert demand.cases == ()  # what goes through XCom is small
+    whole = from_json(Demand, any_store.get_json(any_store.key_of(done.result["demand_uri"])))
+    found = {(case.precision, case.recompute, case.shard) for case in whole.cases}
+    assert {("fp32", "off", 1), ("bf16", "block", 8), ("fp16", "selective", 1)} <= found
+
+
+def test_a_factory_that_never_returns_is_ended_and_told(file_store, context_for, monkeypatch):
+    monkeypatch.setattr(profile_job, "TRACER", "tests.support.bad_factories:never_returns")
+    request = build_request("profile", order=tiny_workload(), dataset=write_dataset(file_store))
+    with pytest.raises(UserError, match=r"takes too long.*found: no end after 1 s.*PROFILE_TIMEOUT_S"):
+        profile_job.run(context_for(request, file_store, profile_timeout_s=1.0))
 
 
 @pytest.fixture
-def profile(file_store, settings_for, tmp_path):
-    """Run the job's function in this process."""
+def profile(file_store, monkeypatch):
+    """Run the part that knows the model, in this process; other factories may stand in for the workload's."""
 
-    def run(**fields):
-        request = build_request("profile", **fields)
-        context = JobContext(request=request, settings=settings_for(file_store), store=file_store, job_dir=tmp_path)
-        return importlib.import_module("include.jobs.profile").run(context)
+    def run(*, order, factory=None):
+        request = build_request("profile", order=order, dataset=write_dataset(file_store))
+        if factory is not None:
+            monkeypatch.setattr(profile_model, "build_model", lambda *_, **__: factory())
+        return from_json(
+            Demand,
+            profile_model.find_demand(
+                {
+                    "request": request.model_dump(mode="json"),
+                    "manifest": to_json(read_manifest(file_store, request.dataset.uri)),
+                    "threads": 1,
+                    "most_memory_bytes": 2**33,
+                    "loader_samples_per_core_s": None,
+                }
+            ),
+        )
 
     return run
 
 
-def test_a_model_that_does_not_take_the_data_is_bad_input(profile, file_store):
+def test_a_model_that_does_not_take_the_data_is_bad_input(profile):
     with pytest.raises(UserError, match="CNN needs images"):  # the rows are 16 numbers
-        profile(order=workload("digits"), dataset=write_dataset(file_store))
+        profile(order=workload("digits"))
 
 
-def test_a_model_with_the_wrong_output_is_bad_input(profile, file_store, monkeypatch):
-    monkeypatch.setattr("include.jobs.profile.build_model", lambda *_, **__: nn.Linear(16, 7))
+def test_a_model_with_the_wrong_output_is_bad_input(profile):
     with pytest.raises(UserError, match=r"not one logit per class.*\(2, 7\).*\(2, 3\)"):
-        profile(order=tiny_workload(), dataset=write_dataset(file_store))
+        profile(order=tiny_workload(), factory=lambda: nn.Linear(16, 7))
 
 
-def test_a_model_that_takes_another_shape_is_bad_input(profile, file_store, monkeypatch):
-    monkeypatch.setattr("include.jobs.profile.build_model", lambda *_, **__: nn.Linear(99, 3))
+def test_a_model_that_takes_another_shape_is_bad_input(profile):
     with pytest.raises(UserError, match="does not take the data"):
-        profile(order=tiny_workload(), dataset=write_dataset(file_store))
+        profile(order=tiny_workload(), factory=lambda: nn.Linear(99, 3))
 
 
-def test_without_a_dataset_the_request_is_bad(profile):
+def test_a_model_that_looks_at_its_values_is_bad_input(profile):
+    class Curious(nn.Linear):
+        def forward(self, rows):
+            return super().forward(rows) if rows.sum().item() > 0 else rows
+
+    with pytest.raises(UserError, match=r"does not take the data.*may not depend on values"):
+        profile(order=tiny_workload(), factory=lambda: Curious(16, 3))
+
+
+def test_without_a_dataset_the_request_is_bad(context_for, file_store):
     with pytest.raises(UserError, match="run prepare first"):
-        profile(order=tiny_workload())
+        profile_job.run(context_for(build_request("profile", order=tiny_workload()), file_store))
 
 
-def test_the_profile_predicts_the_steps_that_training_will_run(profile, file_store):
-    dataset = write_dataset(file_store)
-    order = tiny_workload(epochs=5, batch_size=24)
-    demand = profile(order=order, dataset=dataset).demand
+def test_the_profile_predicts_the_steps_that_training_will_run(profile):
+    demand = profile(order=tiny_workload(epochs=5, batch_size=24))
     assert demand.steps == 5 * DataOrder(rows=100, batch_size=24, seed=0).steps_per_epoch
+
+
+def test_the_depth_is_declared_by_the_name_of_an_argument():
+    assert getattr(transformer, profile_model.DEPTH_CONSTANT) in transformer.build.__kwdefaults__

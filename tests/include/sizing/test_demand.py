@@ -8,7 +8,8 @@ from torch import nn
 from include.config.workload import TrainingSection
 from include.core.contracts.dataset import DatasetManifest, Shard
 from include.parallel.layout import Execution
-from include.sizing.demand import DataSize, data_size, estimate_demand, total_steps
+from include.sizing.demand import Surroundings, estimate_demand
+from include.sizing.demand_data import DataSize, data_size, total_steps
 from include.sizing.trace import StepShape
 
 
@@ -26,7 +27,9 @@ def test_data_size_counts_training_and_validation_in_memory_and_all_shards_on_di
         fingerprint="x", task="classification", label="y", classes=("a", "b"), features=(), input_shape=(3, 2, 2),
         shards=shards,
     )  # fmt: skip
-    assert data_size(manifest) == DataSize(rows=70, encoded_bytes=80 * (12 * 4 + 8), stored_bytes=3000)
+    assert data_size(manifest) == DataSize(
+        rows=70, encoded_bytes=80 * (12 * 4 + 8), stored_bytes=3000, sample_bytes=12 * 4 + 8
+    )
 
 
 def test_the_demand_of_a_small_model():
@@ -39,15 +42,19 @@ def test_the_demand_of_a_small_model():
         optimizer="adamw",
         execution=Execution(micro_batch=16, precision="fp32"),
     )
-    data = DataSize(rows=100, encoded_bytes=5_000, stored_bytes=7_000)
+    data = DataSize(rows=100, encoded_bytes=5_000, stored_bytes=7_000, sample_bytes=64 * 4 + 8)
     training = TrainingSection(epochs=2, batch_size=32)
-    demand = estimate_demand(shape, training=training, data=data, threads=1, parameters=parameters)
+    around = Surroundings(family="linear", threads=1, most_memory_bytes=2**30, loader_samples_per_core_s=99.0)
+    demand = estimate_demand(shape, training=training, data=data, surroundings=around)
     assert demand.steps == 8
     assert (demand.micro_batch, demand.vcpus, demand.parameters) == (16, 1, parameters)
     # no gradient reaches the input: 2 x forward
     assert demand.flop_per_sample == 2 * 2 * 64 * 10
     states = 4 * parameters + (2 * 4 * parameters + 2 * 4)
     assert demand.disk_bytes == 7_000 + 3 * states
+    assert demand.checkpoint_bytes == states
     assert demand.cpu_s_per_step > 0
+    assert (demand.family, demand.loader_samples_per_core_s, demand.sample_bytes) == ("linear", 99.0, 264)
+    assert demand.tensor_bytes_per_sample is None
     for word in ("estimated", "measured", "counted", "8 real steps"):
         assert word in demand.method

@@ -10,7 +10,9 @@ from torch import nn
 
 from include.parallel.layout import Execution
 from include.sizing.measure import cpu_s_per_step
-from include.sizing.trace import StepShape, count_step, trace_memory
+from include.sizing.trace import StepShape
+from include.training.models import transformer
+from tests.support.traced import traced_memory, traced_work
 
 # 64 -> 128 -> 10 with biases
 MLP_PARAMETERS = 64 * 128 + 128 + 128 * 10 + 10
@@ -30,42 +32,42 @@ def step(build=mlp, *, batch=2, input_shape=(64,), optimizer="adamw", precision=
 
 def test_model_states_of_an_mlp_are_exact():
     # With two samples the peak lies in the update, where all gradients and states are alive.
-    memory = trace_memory(step())
+    memory = traced_memory(step())
     assert memory.parameters_bytes == 4 * MLP_PARAMETERS
     assert memory.gradients_bytes == 4 * MLP_PARAMETERS
     assert memory.optimizer_bytes == 2 * 4 * MLP_PARAMETERS + 4 * MLP_TENSORS  # two moments and a step counter each
 
 
 def test_momentum_is_one_copy():
-    assert trace_memory(step(optimizer="sgd", batch=64)).optimizer_bytes == 4 * MLP_PARAMETERS
+    assert traced_memory(step(optimizer="sgd", batch=64)).optimizer_bytes == 4 * MLP_PARAMETERS
 
 
 def test_buffers_count_as_parameters():
     normed = lambda: nn.Sequential(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10))  # noqa: E731 - a builder in one line
     parameters = 64 * 8 + 8 + 2 * 8 + 8 * 10 + 10
     buffers = 2 * 8 * 4 + 8  # running mean and variance in fp32, an int64 counter
-    assert trace_memory(step(normed)).parameters_bytes == 4 * parameters + buffers
+    assert traced_memory(step(normed)).parameters_bytes == 4 * parameters + buffers
 
 
 def test_activations_grow_linearly_with_the_batch():
-    small, large = (trace_memory(step(batch=batch)) for batch in (1024, 4096))
+    small, large = (traced_memory(step(batch=batch)) for batch in (1024, 4096))
     assert large.activations_bytes == pytest.approx(4 * small.activations_bytes, rel=0.001)
     assert large.parameters_bytes == small.parameters_bytes
 
 
 def test_smaller_micro_batches_need_less():
-    whole, parts = (trace_memory(step(batch=4096, micro_batch=size)) for size in (4096, 512))
+    whole, parts = (traced_memory(step(batch=4096, micro_batch=size)) for size in (4096, 512))
     assert parts.total_bytes < whole.total_bytes / 3
 
 
 def test_bf16_halves_the_activations():
     wide = lambda: nn.Sequential(*(nn.Sequential(nn.Linear(64, 64), nn.ReLU()) for _ in range(8)), nn.Linear(64, 10))  # noqa: E731 - a builder in one line
-    fp32, bf16 = (trace_memory(step(wide, batch=4096, precision=name)).activations_bytes for name in ("fp32", "bf16"))
+    fp32, bf16 = (traced_memory(step(wide, batch=4096, precision=name)).activations_bytes for name in ("fp32", "bf16"))
     assert 0.45 < bf16 / fp32 < 0.75
 
 
 def test_the_total_is_the_sum():
-    memory = trace_memory(step(batch=64))
+    memory = traced_memory(step(batch=64))
     assert memory.total_bytes == sum(getattr(memory, name) for name in memory.__slots__)
     assert all(getattr(memory, name) >= 0 for name in memory.__slots__)
 
@@ -75,31 +77,36 @@ def test_flops_of_an_mlp():
     batch = 8
     forward = 2 * batch * (64 * 128 + 128 * 10)
     input_gradient_of_the_first = 2 * batch * 64 * 128
-    counts = count_step(step(batch=batch))
-    assert counts.flop == 3 * forward - input_gradient_of_the_first
-    assert not counts.grouped_convolutions
+    assert traced_work(step(batch=batch)).flop == 3 * forward - input_gradient_of_the_first
 
 
-def test_grouped_convolutions_count_three_forwards():
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_convolutions_count_one_forward_for_each_gradient(groups):
     channels, side, batch = 8, 16, 4
 
-    def depthwise():
-        body = [nn.Conv2d(channels, channels, 3, padding=1, groups=channels), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-        return nn.Sequential(*body, nn.Linear(channels, 10))
+    def two():
+        body = [nn.Conv2d(channels, channels, 3, padding=1, groups=groups) for _ in range(2)]
+        return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10))
 
-    counts = count_step(step(depthwise, batch=batch, input_shape=(channels, side, side)))
-    forward = 2 * batch * (channels * 9 * side * side + channels * 10)
-    assert counts.grouped_convolutions
-    assert counts.flop == 3 * forward
+    convolution = 2 * batch * (channels * channels // groups * 9 * side * side)
+    classifier = 2 * batch * channels * 10
+    # no gradient reaches the input of the first one
+    assert traced_work(step(two, batch=batch, input_shape=(channels, side, side))).flop == (
+        2 * convolution + 3 * convolution + 3 * classifier
+    )
 
 
-def test_an_ordinary_convolution_is_counted():
-    conv = lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10))  # noqa: E731 - a builder in one line
-    assert not count_step(step(conv, input_shape=(3, 8, 8))).grouped_convolutions
+def test_attention_is_counted():
+    build = lambda: transformer.build((32,), 10, vocabulary=10, width=64, depth=1, heads=2)  # noqa: E731 - a builder in one line
+    found = traced_work(step(build, batch=2, input_shape=(32,))).flop
+    products = 2 * 2 * 32 * (4 * 64 * 64 + 2 * 64 * 256) + 2 * 2 * 64 * 10
+    forward = 2 * 2 * 2 * 32 * 32 * 64  # two products of length x length x width
+    backward = 5 * 2 * 2 * 32 * 32 * 64  # five, since the scores are computed again
+    assert found == 3 * products + forward + backward
 
 
 def test_traffic_covers_at_least_what_a_step_must_touch():
-    counts = count_step(step(batch=2))
+    counts = traced_work(step(batch=2))
     # weights read forward and backward, gradients written, both moments and the weights read and written
     assert counts.bytes_moved > 4 * MLP_PARAMETERS * 8
     assert 30 < counts.ops < 300
@@ -108,11 +115,11 @@ def test_traffic_covers_at_least_what_a_step_must_touch():
 def test_views_move_nothing():
     flat = lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10))  # noqa: E731 - a builder in one line
     plain = lambda: nn.Linear(64, 10)  # noqa: E731 - a builder in one line
-    assert count_step(step(flat)).bytes_moved == count_step(step(plain)).bytes_moved
+    assert traced_work(step(flat)).bytes_moved == traced_work(step(plain)).bytes_moved
 
 
 def test_a_factory_that_moves_its_model_can_be_traced():
-    assert trace_memory(step(lambda: mlp().to(torch.float32))).parameters_bytes == 4 * MLP_PARAMETERS
+    assert traced_memory(step(lambda: mlp().to(torch.float32))).parameters_bytes == 4 * MLP_PARAMETERS
 
 
 def test_tied_weights_count_once():
@@ -121,11 +128,11 @@ def test_tied_weights_count_once():
         second.weight = first.weight
         return nn.Sequential(first, second, nn.Linear(64, 10))
 
-    assert trace_memory(step(tied)).parameters_bytes == 4 * (64 * 64 + 2 * 64 + 64 * 10 + 10)
+    assert traced_memory(step(tied)).parameters_bytes == 4 * (64 * 64 + 2 * 64 + 64 * 10 + 10)
 
 
 def test_a_trace_leaves_no_fake_tensors_behind():
-    trace_memory(step())
+    traced_memory(step())
     assert type(torch.zeros(1)) is torch.Tensor
 
 
@@ -142,7 +149,7 @@ def test_recomputed_blocks_keep_less():
     deep = lambda: nn.Sequential(*(block() for _ in range(8)), nn.Linear(64, 10))  # noqa: E731 - a builder in one line
     kept = step(deep, batch=4096)
     recomputed = replace(kept, execution=replace(kept.execution, recompute="block"))
-    less, more = trace_memory(recomputed), trace_memory(kept)
+    less, more = traced_memory(recomputed), traced_memory(kept)
     assert less.activations_bytes < 0.9 * more.activations_bytes
     assert less.parameters_bytes == more.parameters_bytes
-    assert count_step(recomputed).ops > count_step(kept).ops
+    assert traced_work(recomputed).ops > traced_work(kept).ops
