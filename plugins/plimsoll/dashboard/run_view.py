@@ -11,6 +11,7 @@ from include.core.json_codec import to_json
 from include.core.store import ObjectStore
 from include.ledger.ledger import Ledger
 from include.ledger.records import Attempt
+from plimsoll.dashboard.plan_view import plan_view
 
 _LATEST = 25
 
@@ -41,7 +42,7 @@ def run_view(*, store: ObjectStore, ledger: Ledger, dag_id: str, run_id: str) ->
     return {
         "dag_id": dag_id,
         "run_id": run_id,
-        "plan": _document(store, f"{prefix}/plan.json"),
+        "plan": plan_view(_document(store, f"{prefix}/plan.json")),
         "verdict": _document(store, f"{prefix}/selection/verdict.json"),
         "report": _document(store, f"{prefix}/report.json"),
         "totals": to_json(ledger.totals(dag_id=dag_id, run_id=run_id)),
