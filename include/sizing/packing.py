@@ -5,12 +5,15 @@ from __future__ import annotations
 from include.core.errors import UserError
 from include.sizing.packing_answer import Packing, answer
 from include.sizing.packing_bound import lower_bound
-from include.sizing.packing_exact import is_available, solve_exactly
+from include.sizing.packing_exact import EXACT, is_available, solve_exactly
 from include.sizing.packing_file import PackingFile
 from include.sizing.packing_first_fit import first_fit
 from include.sizing.packing_items import ISOLATIONS, Assignment, Isolation
 from include.sizing.packing_load import fits_somewhere
 from include.sizing.packing_mig import pieces_of
+
+# Items times devices: beyond that the exact search finds nothing that first-fit decreasing has not found.
+MOST_PLACES = 20_000
 
 
 def pack(order: PackingFile) -> Packing:
@@ -27,11 +30,12 @@ def pack(order: PackingFile) -> Packing:
         )
     exact = order.solver != "first-fit" and is_available()
     if order.isolation != "auto":
-        return answer(order, order.isolation, assign(order, order.isolation, exact=exact), notes=_notes(exact=exact))
+        found = assign(order, order.isolation, exact=exact)
+        return answer(order, order.isolation, found, notes=_notes(found, exact=exact))
     tried = {kind: assign(order, kind, exact=exact) for kind in ISOLATIONS if _possible(order, kind)}
     best = min(tried, key=lambda kind: (_missing(order, tried[kind]), tried[kind].devices, ISOLATIONS.index(kind)))
     others = [f"{kind}: {_in_words(found)}" for kind, found in tried.items() if kind != best]
-    return answer(order, best, tried[best], notes=(*_notes(exact=exact), *others))
+    return answer(order, best, tried[best], notes=(*_notes(tried[best], exact=exact), *others))
 
 
 def assign(order: PackingFile, isolation: Isolation, *, exact: bool) -> Assignment:
@@ -57,10 +61,10 @@ def assign(order: PackingFile, isolation: Isolation, *, exact: bool) -> Assignme
             )
     kinds = list({(d.group): d for d in devices}.values())
     fitting = tuple(item for item in order.items() if fits_somewhere(item, kinds, terms))
-    hopeless = tuple(item for item in order.items() if item not in fitting)
+    hopeless = tuple(item for item in order.items() if item not in set(fitting))
     found = first_fit(fitting, devices, terms)
     bound = lower_bound(fitting, devices, terms)
-    if exact and fitting:
+    if exact and fitting and len(fitting) * min(len(devices), len(fitting)) <= MOST_PLACES:
         found = solve_exactly(fitting, devices, terms, start=found, bound=bound, time_limit_s=order.time_limit_s)
     proven = found.proven or (not found.left_out and found.devices <= bound)
     return Assignment(
@@ -87,5 +91,9 @@ def _in_words(found: Assignment) -> str:
     return f"{found.devices} devices{left}"
 
 
-def _notes(*, exact: bool) -> tuple[str, ...]:
-    return () if exact else ("first-fit decreasing; with OR-tools (requirements/packing.txt) CP-SAT looks for better",)
+def _notes(found: Assignment, *, exact: bool) -> tuple[str, ...]:
+    if not exact:
+        return ("first-fit decreasing; with OR-tools (requirements/packing.txt) CP-SAT looks for better",)
+    if found.spots and found.solver != EXACT:
+        return ("first-fit decreasing: too many replicas and devices for the exact search",)
+    return ()

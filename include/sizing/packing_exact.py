@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # CP-SAT's own measure of work, about a second each on a recent core.
 _SEARCH, _BALANCE = 2.0, 0.1
 _PER_MILLE = 1000
+EXACT = "CP-SAT"
 
 
 def is_available() -> bool:
@@ -254,7 +255,7 @@ class _Search:
         spots = tuple(spot for device, items in here.items() for spot in self._spots(device, items))
         there = {spot.item for spot in spots}
         left_out = tuple(item for item in self._items if item not in there)
-        return Assignment(spots=spots, left_out=left_out, proven=False, solver="CP-SAT")
+        return Assignment(spots=spots, left_out=left_out, proven=False, solver=EXACT)
 
     def _spots(self, device: Device, items: list[Item]) -> list[Spot]:
         if self._terms.isolation != "mig":
@@ -271,7 +272,7 @@ class _Search:
     def assignment(self, *, proven: bool) -> Assignment:
         """The best that was found."""
         best = self._best
-        return Assignment(spots=best.spots, left_out=best.left_out, proven=proven, solver="CP-SAT")
+        return Assignment(spots=best.spots, left_out=best.left_out, proven=proven, solver=EXACT)
 
 
 def _worth_a_look(items: Sequence[Item], devices: Sequence[Device], start: Assignment) -> list[Device]:

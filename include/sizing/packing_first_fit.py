@@ -59,11 +59,17 @@ def _fill(items: Sequence[Item], devices: Sequence[Device], terms: Terms, order:
 
 
 def _choose(item: Item, loads: Sequence[Load], pick: Pick) -> tuple[Load | None, Spot | None]:
-    fitting = [(load, spot) for load in loads if (spot := load.place(item)) is not None]
-    used = [pair for pair in fitting if pair[0].spots]
-    if pick == "balanced" and used:
-        return min(used, key=lambda pair: pair[0].imbalance_with(item))
-    return next(iter(used or fitting), (None, None))
+    fitting = ((load, spot) for load in _worth_a_try(loads) if (spot := load.place(item)) is not None)
+    if pick == "first":
+        return next(fitting, (None, None))
+    # An empty device is the last choice.
+    return min(fitting, key=lambda pair: (not pair[0].spots, pair[0].imbalance_with(item)), default=(None, None))
+
+
+def _worth_a_try(loads: Sequence[Load]) -> list[Load]:
+    """Devices in use, then one empty device of each group: its others are no different."""
+    empty = {load.device.group: load for load in reversed(loads) if not load.spots}
+    return [*(load for load in loads if load.spots), *empty.values()]
 
 
 def _quality(result: Assignment, items: Sequence[Item]) -> tuple[tuple[int, ...], int, float]:

@@ -76,6 +76,8 @@ def configurations(isolation: Isolation, spots: Sequence[Spot], *, name: str) ->
         spots: All placements.
         name: Name of the packing, which the files use.
     """
+    if not spots:
+        return ()
     by_device: dict[str, list[Spot]] = {}
     for spot in spots:
         by_device.setdefault(spot.device.name, []).append(spot)
