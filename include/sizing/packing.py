@@ -12,7 +12,7 @@ from include.sizing.packing_items import ISOLATIONS, Assignment, Isolation
 from include.sizing.packing_load import fits_somewhere
 from include.sizing.packing_mig import pieces_of
 
-# Items times devices: beyond that the exact search finds nothing that first-fit decreasing has not found.
+# Items times devices up to which the exact search is tried.
 MOST_PLACES = 20_000
 
 
