@@ -6,6 +6,7 @@ ONCE ?=
 DRILL ?=
 BENCH ?=
 FILE ?=
+TRACES ?=
 ENGINE ?=
 QUOTA ?=
 JSON ?=
@@ -13,8 +14,8 @@ FRESH ?=
 PACKING ?=
 
 # A person's text reaches programs through the environment, never as a part of a command; make does not expand it either.
-$(foreach name,WORKLOAD ONCE DRILL BENCH FILE ENGINE QUOTA JSON FRESH PACKING,$(eval override $(name) := $$(value $(name))))
-export WORKLOAD ONCE DRILL BENCH FILE ENGINE QUOTA JSON FRESH PACKING
+$(foreach name,WORKLOAD ONCE DRILL BENCH FILE TRACES ENGINE QUOTA JSON FRESH PACKING,$(eval override $(name) := $$(value $(name))))
+export WORKLOAD ONCE DRILL BENCH FILE TRACES ENGINE QUOTA JSON FRESH PACKING
 
 .DEFAULT_GOAL := help
 .PHONY: help run plan stop test test-fast drills bench gpu-check lint docs check-workload pins wheel setup setup-tests
