@@ -23,7 +23,7 @@ MEMORY_RANGE = (0.5, 3.0)
 FEWEST_STEPS = 20
 # Code, libraries and machines change: older runs of the same kind are left out.
 NEWEST_RUNS = 20
-_MOST_EVENTS = 5000
+_MOST_EVENTS = 1000
 _ENDED_WITH_STEPS = ("done", "timed out", "stopped")
 _OUT_OF_MEMORY = "out of memory"
 
