@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -124,7 +125,10 @@ def plan_workload(order: PlanOrder, settings: Settings, *, say: Callable[[str], 
 
 
 def _learned(settings: Settings, say: Callable[[str], None]) -> tuple[Correction, ...]:
-    """What earlier runs taught; nothing where there is no ledger yet."""
+    """What earlier runs taught; nothing where there is no ledger yet, which is not made for this."""
+    file = settings.ledger.removeprefix("sqlite:///")
+    if file != settings.ledger and not Path(file).exists():
+        return ()
     try:
         return read_corrections(Ledger(settings.ledger))
     except SQLAlchemyError as error:

@@ -51,7 +51,7 @@ class Judged:
         blockers: Reasons that no limit can be relaxed for.
         barred: Limits on places and quotas that it does not keep.
         violated: Limits on time, cost and carbon that its option does not keep.
-        elsewhere: Whether its engine is another one than asked for.
+        elsewhere: Why its engine may not launch it, empty where it may.
     """
 
     offer: Offer
@@ -60,7 +60,7 @@ class Judged:
     blockers: tuple[str, ...]
     barred: tuple[Bar, ...]
     violated: tuple[Violation, ...]
-    elsewhere: bool
+    elsewhere: str
 
     @property
     def fits(self) -> bool:
@@ -75,7 +75,7 @@ class Judged:
     @property
     def reason(self) -> str | None:
         """Everything that speaks against it, None where nothing does."""
-        engine = (f"engine {self.offer.engine} is not configured",) if self.elsewhere else ()
+        engine = (self.elsewhere,) if self.elsewhere else ()
         limits = (*(bar.text for bar in self.barred), *(violation.text for violation in self.violated))
         return "; ".join((*self.blockers, *engine, *limits)) or None
 
@@ -123,8 +123,15 @@ class Judge:
             blockers=tuple(blockers),
             barred=barred,
             violated=() if best is None else violations(best, question.limits),
-            elsewhere=question.engine not in (ANY, offer.engine),
+            elsewhere=self._elsewhere(offer.engine),
         )
+
+    def _elsewhere(self, engine: str) -> str:
+        asked = self._question.engine
+        if asked in (ANY, engine):
+            return ""
+        own = asked == self._compute.engine
+        return f"engine {engine} is not configured" if own else f"engine {engine} is not asked for"
 
     def single(self, offer: Offer) -> Option | None:
         """One instance of an offer, or the fewest that the model fits into; None where no time can be told."""

@@ -22,7 +22,7 @@ class Saving:
     """The plan beside the choice without sizing.
 
     Attributes:
-        usd: US dollars that the plan costs less.
+        usd: US dollars that the plan costs less; negative where it costs more, by another objective than cost.
         share: The same as part of the unsized cost.
         text: Both prices with their dates, and how the figures came about.
     """
@@ -45,7 +45,8 @@ def saving_of(plan: Plan) -> Saving | None:
         usd=before - after,
         share=share,
         text=(
-            f"{before - after:.4g} USD less ({share:.1%}) than {naive.offer.name}: {after:.4g} USD at "
+            f"{abs(before - after):.4g} USD {'less' if after <= before else 'more'} ({abs(share):.1%}) than "
+            f"{naive.offer.name}: {after:.4g} USD at "
             f"{_terms(plan.offer.price)} against {before:.4g} USD at {_terms(naive.offer.price)}; "
             "both costs are predicted times x price, not measured"
         ),
@@ -64,17 +65,18 @@ def reversed_prices(offers: Iterable[Offer], chosen: Offer, *, precision: str) -
     """Where an accelerator costs no more per hour than one that it beats in everything, at the dates of the prices.
 
     The usual order is that the better accelerator costs more per hour. Compared are on-demand prices per accelerator,
-    each where it is cheapest; of the pairs those with the chosen accelerator come first, then the widest gaps.
+    each where it is cheapest, in pairs with the chosen accelerator.
     """
     cheapest = _per_accelerator(offers)
     pairs = []
     for low in cheapest:
         for high in cheapest:
             gap = _price(low) - _price(high)
-            if low is not high and gap >= 0 and _beats(high, low, precision):
-                pairs.append((chosen.accelerator not in (low.accelerator, high.accelerator), -gap, low, high))
-    pairs.sort(key=lambda item: (item[0], item[1], item[2].name, item[3].name))
-    return tuple(_reversal(low, high) for _, _, low, high in pairs[:_SHOWN])
+            concerned = low is not high and chosen.accelerator in (low.accelerator, high.accelerator)
+            if concerned and gap >= 0 and _beats(high, low, precision):
+                pairs.append((-gap, low, high))
+    pairs.sort(key=lambda item: (item[0], item[1].name, item[2].name))
+    return tuple(_reversal(low, high) for _, low, high in pairs[:_SHOWN])
 
 
 def _per_accelerator(offers: Iterable[Offer]) -> list[Offer]:
