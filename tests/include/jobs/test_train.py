@@ -54,7 +54,10 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> TrainResult:
     assert job.wait() == 0, job.log()
     assert job.document("outcome") == {"status": "done"}
     assert job.document("steps")["last_executed_step"] == TOTAL
-    return TrainResult.model_validate(job.document("result"))
+    result = TrainResult.model_validate(job.document("result"))
+    assert result.measured is not None
+    assert (result.measured.steps, result.measured.device, result.measured.peak_device_bytes) == (TOTAL, "cpu", None)
+    return result
 
 
 def finish(job: RunningJob, straight: TrainResult, *, resumed_step: int) -> None:

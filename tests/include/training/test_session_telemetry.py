@@ -92,7 +92,9 @@ def test_result_has_the_verdict_and_the_store_the_measurements(launched: Callabl
     done = WorkerOutcome(status="done", step=9, result=RESULT)
     outcome, order = launched({"worker_outcome.json": done.model_dump(mode="json"), "telemetry.json": WAITING})
     assert outcome.result.diagnosis.verdict == "data-bound"
-    assert outcome.result.model_copy(update={"diagnosis": None}) == RESULT
+    assert outcome.result.measured == outcome.measured
+    assert outcome.measured.steps > 0
+    assert outcome.result.model_copy(update={"diagnosis": None, "measured": None}) == RESULT
     document = file_store.get_json(f"{order.request.base}/telemetry.json")
     assert document["diagnosis"]["verdict"] == "data-bound"
     assert document["ranks"][0]["steps"]["steps"] == 3000
