@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -16,11 +17,13 @@ from include.catalog.offers import load_offers
 from include.config.settings import Settings
 from include.core.clock import SystemClock
 from include.core.contracts.correction import Correction
+from include.core.contracts.experience import Experience
 from include.core.contracts.plan import Plan
 from include.core.errors import PlimsollError, UserError
 from include.core.exit_codes import ExitCode
 from include.core.json_codec import to_json
 from include.ledger.corrections import read_corrections
+from include.ledger.experience import read_experience
 from include.ledger.ledger import Ledger
 from include.sizing.limits import QUOTA_CLASSES
 from include.sizing.plan_text import describe
@@ -107,7 +110,8 @@ def plan_workload(order: PlanOrder, settings: Settings, *, say: Callable[[str], 
         say(warning)
     found = DemandSource(settings=settings, say=say).of(workload, fresh=order.fresh)
     now = SystemClock().now()
-    catalog = load_offers(settings, today=now.date())
+    learned = _learned(settings, say)
+    catalog = load_offers(settings, today=now.date(), experience=learned.experience)
     for note in catalog.notes:
         say(f"note: {note}")
     say(f"demand {'found again' if found.cached else 'made now'}: {found.demand.method}")
@@ -120,20 +124,28 @@ def plan_workload(order: PlanOrder, settings: Settings, *, say: Callable[[str], 
         now=now,
         engine=order.engine,
         quota=order.quota,
-        corrections=_learned(settings, say),
+        corrections=learned.corrections,
     )
 
 
-def _learned(settings: Settings, say: Callable[[str], None]) -> tuple[Correction, ...]:
+class Learned(NamedTuple):
+    """What earlier runs taught."""
+
+    corrections: tuple[Correction, ...] = ()
+    experience: tuple[Experience, ...] = ()
+
+
+def _learned(settings: Settings, say: Callable[[str], None]) -> Learned:
     """What earlier runs taught; nothing where there is no ledger yet, which is not made for this."""
     file = settings.ledger.removeprefix("sqlite:///")
     if file != settings.ledger and not Path(file).exists():
-        return ()
+        return Learned()
+    ledger = Ledger(settings.ledger)
     try:
-        return read_corrections(Ledger(settings.ledger))
+        return Learned(read_corrections(ledger), read_experience(ledger))
     except SQLAlchemyError as error:
         say(f"note: nothing is learned from earlier runs, the ledger cannot be read: {str(error).splitlines()[0]}")
-        return ()
+        return Learned()
 
 
 def execute(order: PlanOrder, stack_settings: StackSettings) -> int:

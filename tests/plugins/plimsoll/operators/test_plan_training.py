@@ -1,66 +1,71 @@
-"""The plan as a task."""
+"""The plan operator: the whole plan in the store, own experience in its offers, one error for a bad catalog."""
 
 from __future__ import annotations
 
 import json
-import logging
+from dataclasses import replace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from include.catalog.local import local_offer
 from include.config.workload import Workload
-from include.core.contracts.demand import Demand
 from include.core.contracts.plan import Plan
+from include.core.errors import UserError
 from include.core.ids import run_prefix
 from include.core.json_codec import from_json, to_json
+from plimsoll import task_ids
 from plimsoll.hooks.installation import Installation
-from plimsoll.operators.plan_training import PlanTrainingOperator, read_demand
-from tests.support.offers import demand, this_machine
+from plimsoll.operators import plan_training
+from plimsoll.operators.plan_training import PlanTrainingOperator
+from tests.support.offers import demand
 from tests.support.task_context import DAG_ID, RUN_ID, FakeTaskInstance, context, write_run
 
 PREFIX = run_prefix(workload=DAG_ID, run_id=RUN_ID)
 
 
-@pytest.fixture(autouse=True)
-def machine(place: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place.engine, "offers", lambda _: (this_machine(),))
+@pytest.fixture
+def prepared(place: Installation, digits: Workload, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    write_run(place, digits)
+    monkeypatch.setattr(place.engine, "offers", lambda demand: (local_offer(place.settings),), raising=False)
+    return place
 
 
-def plan(profiled: Demand | None = None) -> dict:
-    ti = FakeTaskInstance(xcoms={"profile": {"demand": to_json(profiled or demand())}})
+def plan() -> dict:
+    ti = FakeTaskInstance(xcoms={task_ids.PROFILE: {"demand": to_json(demand())}})
     return PlanTrainingOperator(task_id="plan").execute(context(ti))
 
 
-def test_the_plan_is_in_the_store_and_a_table_of_it_in_the_log(
-    place: Installation, digits: Workload, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_run(place, digits)
-    monkeypatch.setattr(PlanTrainingOperator, "log", logging.getLogger("test.plan"))
-    with caplog.at_level(logging.INFO):
-        brief = plan()
-    kept = from_json(Plan, place.store.get_json(f"{PREFIX}/plan.json"))
-    assert brief["offer"] == kept.offer.name == "this-machine/local/local"
-    assert brief["instances"] == 1
-    assert len(json.dumps(brief)) < 10_000
-    assert len(kept.alternatives) > 500
-    told = caplog.text
-    assert "Front by time, cost and carbon" in told
-    assert "Without sizing:" in told
-    assert "engine ec2 is not configured" in told
+def written(place: Installation) -> Plan:
+    return from_json(Plan, place.store.get_json(f"{PREFIX}/plan.json"))
 
 
-def test_a_deadline_that_has_passed_fails_the_task_with_one_clear_line(place: Installation, digits: Workload) -> None:
-    limits = digits.limits.model_copy(update={"deadline": "2020-01-01T00:00:00+00:00"})
-    late = Workload.model_validate({**digits.model_dump(mode="json"), "limits": limits.model_dump(mode="json")})
-    write_run(place, late)
-    with pytest.raises(AirflowFailException, match="the deadline has passed"):
+def test_the_whole_plan_is_in_the_store_and_its_gist_in_the_answer(prepared: Installation) -> None:
+    gist = plan()
+    found = written(prepared)
+    assert gist["plan_uri"] == prepared.store.uri(f"{PREFIX}/plan.json")
+    assert gist["offer"] == found.offer.name == "this-machine/local/local"
+    assert any(ranked.offer.instance_type == "g5.xlarge" for ranked in found.alternatives)
+
+
+def test_interruptions_that_were_seen_are_in_the_offers(prepared: Installation) -> None:
+    run = {"dag_id": "other", "run_id": "manual__1"}
+    lease = prepared.ledger.intent(group_id="train-0123456789ab", **run).lease_id
+    launched = {"instance_type": "g5.xlarge", "purchase": "spot"}
+    prepared.ledger.launched(group_id="train-0123456789ab", lease_id=lease, details=launched)
+    number = prepared.ledger.begin_attempt(group_id="train-0123456789ab", job="train", lease_id=lease, **run)
+    prepared.ledger.end_attempt(job="train", attempt=number, reason="preempted", **run)
+    plan()
+    rates = {r.offer.name: r.offer.interruptions_source for r in written(prepared).alternatives}
+    assert rates["g5.xlarge/spot/us-east-1"].startswith("learned: 1 interruption in ")
+    assert rates["g5.2xlarge/spot/us-east-1"].startswith("estimated")
+
+
+def test_a_catalog_file_with_mistakes_is_told(prepared: Installation, tmp_path, monkeypatch) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps({"currency": "EUR"}))
+    place = replace(prepared, settings=prepared.settings.model_copy(update={"catalog_file": str(path)}))
+    monkeypatch.setattr(plan_training, "connect", lambda: place)
+    with pytest.raises((UserError, AirflowFailException), match=r"mine\.yaml: 1 mistake"):
         plan()
-
-
-def test_the_whole_demand_comes_from_the_store(place: Installation) -> None:
-    whole, brief = demand(steps=7), to_json(demand(steps=8))
-    place.store.put_json(f"{PREFIX}/demand.json", to_json(whole))
-    named = {"demand": brief, "demand_uri": place.store.uri(f"{PREFIX}/demand.json")}
-    assert read_demand(named, place) == whole
-    assert read_demand({"demand": brief}, place).steps == 8
-    assert read_demand({"demand": brief, "demand_uri": place.store.uri("gone.json")}, place).steps == 8
+    assert not prepared.store.exists(f"{PREFIX}/plan.json")
