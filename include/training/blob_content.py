@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from include.core.contracts.checkpoint import CheckpointBlob
-from include.core.errors import StoreError
+from include.core.errors import UserError
 
 # Names of the safetensors format, https://github.com/huggingface/safetensors#format.
 _TYPES = {
@@ -23,6 +23,9 @@ _TYPES = {
     torch.int16: "I16",
     torch.int8: "I8",
     torch.uint8: "U8",
+    torch.uint16: "U16",
+    torch.uint32: "U32",
+    torch.uint64: "U64",
     torch.bool: "BOOL",
     torch.float8_e4m3fn: "F8_E4M3",
     torch.float8_e5m2: "F8_E5M2",
@@ -52,7 +55,7 @@ def compose(tensors: Sequence[tuple[str, torch.Tensor]]) -> BlobContent:
         tensors: Name and contiguous CPU tensor, the names distinct.
 
     Raises:
-        StoreError: safetensors has no such element type.
+        UserError: safetensors has no such element type.
     """
     # By falling element size: every tensor is then aligned to its elements.
     order = sorted(range(len(tensors)), key=lambda i: (-tensors[i][1].element_size(), tensors[i][0]))
@@ -71,11 +74,27 @@ def compose(tensors: Sequence[tuple[str, torch.Tensor]]) -> BlobContent:
     )
 
 
-def _header(tensors: Sequence[tuple[str, torch.Tensor]]) -> bytes:
-    entries, at = {}, 0
+def refuse_unstorable(tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+    """Refuse what no checkpoint can hold, before anything is trained that could not be saved.
+
+    Raises:
+        UserError: safetensors has no such element type.
+    """
     for name, tensor in tensors:
         if tensor.dtype not in _TYPES:
-            raise StoreError(f"a checkpoint cannot hold {tensor.dtype} ({name})")
+            raise UserError(
+                "a checkpoint cannot hold tensors of this type",
+                where=name,
+                found=str(tensor.dtype),
+                allowed=", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in _TYPES)),
+                todo="keep a complex buffer as two real ones, or register it with persistent=False",
+            )
+
+
+def _header(tensors: Sequence[tuple[str, torch.Tensor]]) -> bytes:
+    entries, at = {}, 0
+    refuse_unstorable(tensors)
+    for name, tensor in tensors:
         end = at + tensor.nbytes
         entries[name] = {"dtype": _TYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [at, end]}
         at = end

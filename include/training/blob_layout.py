@@ -6,8 +6,10 @@ shards for any other number of workers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import gt
 
 import torch
 from torch.distributed.checkpoint.metadata import (
@@ -19,8 +21,6 @@ from torch.distributed.checkpoint.metadata import (
 )
 
 from include.core.contracts.checkpoint import CheckpointBlob
-
-LAYOUT = "layout.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +99,30 @@ def rebuild(layout: CheckpointLayout) -> Metadata:
         )
         places.update({MetadataIndex(name, chunk.offsets): chunk for chunk in tensor.chunks})
     return Metadata(state_dict_metadata=tensors, storage_data=places)
+
+
+def mistake_in(layout: CheckpointLayout, blobs: Iterable[CheckpointBlob]) -> str | None:
+    """Why no tensors can be read by this layout from these blobs, or None.
+
+    A part that reaches beyond its blob, a type that torch does not have, a tensor that is not covered by its parts.
+    """
+    sizes = {blob.sha256: blob.size_bytes for blob in blobs}
+    if not layout.tensors:
+        return "it has no tensors"
+    for name, tensor in layout.tensors.items():
+        dtype = getattr(torch, tensor.dtype, None)
+        if not isinstance(dtype, torch.dtype):
+            return f"{name} has an unknown type"
+        for chunk in tensor.chunks:
+            needed = math.prod(chunk.shape) * dtype.itemsize
+            if min((chunk.at, *chunk.shape, *chunk.offsets)) < 0 or chunk.at + needed > sizes.get(chunk.blob, -1):
+                return f"a part of {name} lies outside of its blob"
+            ends = [start + length for start, length in zip(chunk.offsets, chunk.shape, strict=False)]
+            if not len(chunk.offsets) == len(chunk.shape) == len(tensor.shape) or any(map(gt, ends, tensor.shape)):
+                return f"a part of {name} lies outside of the tensor"
+        if sum(math.prod(chunk.shape) for chunk in tensor.chunks) != math.prod(tensor.shape):
+            return f"the parts of {name} are not the whole of it"
+    return None
 
 
 def blobs_of(places: Iterable[StoredChunk]) -> tuple[CheckpointBlob, ...]:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex
@@ -18,6 +19,7 @@ from torch.distributed.checkpoint.storage import StorageWriter, WriteResult
 from torch.futures import Future
 from typing_extensions import override
 
+from include.core.errors import UserError
 from include.training.blob_content import compose
 from include.training.blob_layout import CheckpointLayout, StoredChunk, describe
 from include.training.blob_store import BlobStore
@@ -40,12 +42,17 @@ class WrittenParts:
     bytes_written: int
 
 
+class DivergedError(UserError):
+    """The state is not finite, so it is not committed."""
+
+
 class BlobWriter(StorageWriter):
     """Storage writer of one save.
 
     Args:
         blobs: Where blobs go.
         frozen: Names of parameters that the optimizer does not change.
+        learned: Names of those that it does.
         known: Places of parts that are known to be unchanged since the last commit; their data is not looked at.
         commit: Makes the commit from the layout and all places, on the coordinator.
     """
@@ -55,11 +62,13 @@ class BlobWriter(StorageWriter):
         *,
         blobs: BlobStore,
         frozen: frozenset[str],
+        learned: frozenset[str],
         known: dict[MetadataIndex, StoredChunk],
         commit: Callable[[CheckpointLayout, Iterable[StoredChunk]], None],
     ) -> None:
         super().__init__()
         self._blobs, self._frozen, self._known, self._commit = blobs, frozen, known, commit
+        self._learned = learned
         self.written = WrittenParts(places={}, bytes_written=0)
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
@@ -78,7 +87,12 @@ class BlobWriter(StorageWriter):
         return plans
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
-        """Hash and write this worker's parts, several blobs at a time."""
+        """Hash and write this worker's parts, several blobs at a time.
+
+        Raises:
+            DivergedError: A learned parameter is not finite: a commit of it could never be gone on from.
+        """
+        self._refuse_divergence(plan, planner)
         places = {item.index: self._known[item.index] for item in plan.items if item.index in self._known}
         groups = self._group([item for item in plan.items if item.index not in places])
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="checkpoint") as pool:
@@ -106,6 +120,17 @@ class BlobWriter(StorageWriter):
         """Checkpoints are not named by paths here."""
         return checkpoint_id is None
 
+    def _refuse_divergence(self, plan: SavePlan, planner: SavePlanner) -> None:
+        for item in plan.items:
+            name = item.index.fqn
+            if name in self._learned and not _is_finite(planner.resolve_data(item)):
+                raise DivergedError(
+                    "the training diverged: a parameter is not finite after a step whose loss was",
+                    where=name,
+                    todo="lower training.lr, clip gradients (training.clip_grad_norm), or look for a loss whose "
+                    "gradient is infinite, such as the square root of zero; the checkpoints before are as they were",
+                )
+
     def _group(self, items: list[WriteItem]) -> list[list[WriteItem]]:
         large = [[item] for item in items if _size_bytes(item) >= SMALL_BYTES]
         small = [item for item in items if _size_bytes(item) < SMALL_BYTES]
@@ -122,6 +147,13 @@ class BlobWriter(StorageWriter):
             item.index: StoredChunk(blob=content.blob, at=at) for item, at in zip(group, content.starts, strict=True)
         }
         return WrittenParts(places=places, bytes_written=written)
+
+
+def _is_finite(value: Any) -> bool:  # noqa: ANN401 - torch says tensor or bytes, and there are no bytes here
+    # The extremes, and not each element: one pass and no memory. Not a number is an extreme too.
+    if not value.is_floating_point() or value.numel() == 0:
+        return True
+    return bool(torch.isfinite(torch.stack(torch.aminmax(value))).all())
 
 
 def _size_bytes(item: WriteItem) -> int:

@@ -19,7 +19,9 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 from include.core.errors import StoreError
 from include.core.store import ObjectStore
+from include.training.blob_content import refuse_unstorable
 from include.training.blob_reader import BlobReader
+from include.training.blob_writer import DivergedError
 from include.training.checkpoint_planning import load_blobs
 from include.training.checkpoint_publishing import RivalError
 from include.training.checkpoint_saving import CheckpointWriter, RunOfCheckpoints, causes_of, failure_of
@@ -79,7 +81,7 @@ class Checkpointer:
     _stager: Stager = field(default_factory=Stager)
     _patience: Patience = field(init=False)
     _thread: threading.Thread | None = None
-    _failure: StoreError | None = None
+    _failure: StoreError | DivergedError | None = None
     _writer: CheckpointWriter | None = None
 
     def __post_init__(self) -> None:
@@ -102,11 +104,14 @@ class Checkpointer:
 
         Raises:
             RivalError: Another process runs the same attempt.
+            DivergedError: The state of the save before was not finite.
+            UserError: A tensor has a type that no checkpoint can hold.
             StoreError: After a notice: the one before did not end in time.
         """
         began = time.monotonic()
+        refuse_unstorable(tensors.items())
         self._wait()
-        if isinstance(self._failure, RivalError):
+        if isinstance(self._failure, RivalError | DivergedError):
             raise self._failure
         self._join()  # here and not in the background: all workers do it together
         staged = self._stager.stage(tensors)
@@ -120,6 +125,7 @@ class Checkpointer:
         """Wait until the last save is committed.
 
         Raises:
+            DivergedError: It was not, since its state is not finite.
             StoreError: It could not be, or not in time after a notice.
         """
         began = time.monotonic()

@@ -13,8 +13,8 @@ from include.core.contracts.checkpoint import CheckpointCommit, CheckpointFile
 from include.core.errors import StoreError
 from include.core.json_codec import to_json
 from include.core.store import ObjectStore
-from include.training.blob_layout import LAYOUT, CheckpointLayout, StoredChunk, blobs_of
-from include.training.commit import COMMIT, parse_name, seal
+from include.training.blob_layout import CheckpointLayout, StoredChunk, blobs_of
+from include.training.commit import COMMIT, LAYOUT, parse_name, seal
 from include.training.patience import Patience, patiently
 
 
@@ -89,9 +89,15 @@ class Publisher:
         if not self.store.exists(f"{base}/{COMMIT}"):
             self.store.put(f"{base}/{LAYOUT}", layout)
         # An answer may have been lost after the object was made, so the writer's token is looked at.
-        if not self.store.create_json(f"{base}/{COMMIT}", commit) and self.store.get_json(f"{base}/{COMMIT}") != commit:
+        if not self.store.create_json(f"{base}/{COMMIT}", commit) and not self._is_there(f"{base}/{COMMIT}", commit):
             raise RivalError(f"checkpoint {name} is already committed; another process runs the same attempt")
         self.store.sync(f"{base}/{LAYOUT}", f"{base}/{COMMIT}")
+
+    def _is_there(self, key: str, commit: object) -> bool:
+        try:
+            return bool(self.store.get_json(key) == commit)
+        except ValueError:  # no JSON at all
+            return False
 
 
 def _write_bytes(path: Path, data: bytes) -> None:

@@ -14,7 +14,7 @@ from include.core.errors import StoreError
 from include.core.store import ObjectStore
 from include.training.blob_layout import CheckpointLayout, StoredChunk
 from include.training.blob_store import BlobStore
-from include.training.blob_writer import BlobWriter
+from include.training.blob_writer import BlobWriter, DivergedError
 from include.training.checkpoint_cache import LocalCopies
 from include.training.checkpoint_planning import StagedPlanner, save_blobs
 from include.training.checkpoint_pruning import Pruning
@@ -109,6 +109,7 @@ class CheckpointWriter:
 
         Raises:
             CheckpointException: Any worker failed, where there are several. It derives from BaseException.
+            DivergedError: The only worker has a parameter that is not finite; nothing was written.
             StoreError: The only worker failed.
         """
         sent = [0]
@@ -119,6 +120,7 @@ class CheckpointWriter:
         writer = BlobWriter(
             blobs=self.blobs,
             frozen=staged.frozen,
+            learned=staged.learned,
             known={index: place for index, place in self.places.items() if index.fqn in staged.unchanged},
             commit=commit,
         )
@@ -137,10 +139,12 @@ class CheckpointWriter:
             _log.warning("cannot remove old checkpoints: %s: %s", type(error).__name__, error)
 
 
-def failure_of(error: BaseException, *, name: str, damaged: Collection[str]) -> StoreError:
+def failure_of(error: BaseException, *, name: str, damaged: Collection[str]) -> StoreError | DivergedError:
     """What a save that failed is called."""
     causes = [cause for cause, _ in error.failures.values()] if isinstance(error, CheckpointException) else [error]
     for cause in causes:
+        if isinstance(cause, DivergedError):
+            return cause
         # A commit of an earlier life of this attempt that was found to be damaged is no rival's; its name is taken.
         if isinstance(cause, RivalError) and name not in damaged:
             return cause

@@ -8,14 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from obstore.exceptions import BaseError
 from pydantic import ValidationError
 
 from include.core.contracts.checkpoint import CheckpointBlob, CheckpointCommit, CheckpointFile
 from include.core.json_codec import from_json
-from include.training.blob_layout import LAYOUT, CheckpointLayout
+from include.training.blob_layout import CheckpointLayout, mistake_in
 from include.training.blob_store import BLOBS, BlobStore, fetch
 from include.training.checkpoint_ranks import Ranks
-from include.training.commit import COMMIT, parse_name, read_commit, refuse_foreign
+from include.training.commit import COMMIT, LAYOUT, parse_name, read_commit, refuse_foreign
 
 _THREADS = 4
 
@@ -74,7 +75,13 @@ class CheckpointSearch:
 
     def _check(self, name: str) -> FoundCheckpoint | str:
         store, prefix = self.blobs.store, self.blobs.prefix
-        data = store.get(f"{prefix}/{name}/{COMMIT}")
+        try:
+            data = store.get(f"{prefix}/{name}/{COMMIT}")
+        except BaseError as error:
+            if not store.url.startswith("file://"):
+                raise
+            # No network that could come back: somebody's file, or a circle of links.
+            return f"{COMMIT} cannot be opened: {str(error).splitlines()[0]}"
         commit = f"no {COMMIT}" if data is None else read_commit(data, name=name)
         if isinstance(commit, str):
             return commit
@@ -85,6 +92,9 @@ class CheckpointSearch:
         layout = _read_layout(self.blobs.cache / name / LAYOUT)
         if layout is None:
             return f"{LAYOUT} is not readable"
+        mistake = mistake_in(layout, commit.blobs)
+        if mistake is not None:
+            return f"{LAYOUT} cannot be meant: {mistake}"
         return FoundCheckpoint(
             step=commit.step,
             uri=store.uri(f"{prefix}/{name}"),
@@ -117,13 +127,13 @@ class CheckpointSearch:
 
 def committed_first(blobs: BlobStore) -> list[str]:
     """Names of all checkpoint directories of the run, newest first: by step, then by attempt, as numbers."""
-    keys = {key.removeprefix(f"{blobs.prefix}/").split("/")[0] for key, _ in blobs.store.list(blobs.prefix)}
-    order = {name: order for name in keys if (order := parse_name(name))}
+    paths = [key.removeprefix(f"{blobs.prefix}/").split("/") for key, _ in blobs.store.list(blobs.prefix)]
+    order = {path[0]: order for path in paths if len(path) > 1 and (order := parse_name(path[0]))}
     return sorted(order, key=order.__getitem__, reverse=True)
 
 
 def _read_layout(path: Path) -> CheckpointLayout | None:
     try:
         return from_json(CheckpointLayout, json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, ValidationError):
+    except (OSError, ValueError, ValidationError, RecursionError):
         return None

@@ -23,12 +23,14 @@ class Staged:
         described: The live tensors, for their types, shapes and placements alone; their data goes on changing.
         copies: Copies on the CPU of what this worker holds of each, without those in ``unchanged``.
         frozen: Names of parameters that need no gradient.
+        learned: Names of the other parameters.
         unchanged: Those of them that are as they were at the last commit.
     """
 
     described: Mapping[str, torch.Tensor]
     copies: Mapping[str, torch.Tensor]
     frozen: frozenset[str]
+    learned: frozenset[str]
     unchanged: frozenset[str]
 
 
@@ -65,16 +67,16 @@ class Stager:
             tensors: Tensors and DTensors by name. Parameters that need no gradient are recognised as frozen.
         """
         local = {name: value.to_local() if isinstance(value, DTensor) else value for name, value in tensors.items()}
-        frozen = frozenset(
-            name for name, value in tensors.items() if isinstance(value, torch.nn.Parameter) and not value.requires_grad
-        )
+        parameters = {name: value for name, value in tensors.items() if isinstance(value, torch.nn.Parameter)}
+        frozen = frozenset(name for name, value in parameters.items() if not value.requires_grad)
         self._marks = {name: _Mark.of(local[name]) for name in frozen}
         unchanged = frozenset(name for name, mark in self._marks.items() if mark == self._settled.get(name))
         with torch.no_grad():
             copies = {name: self._copy(name, value) for name, value in local.items() if name not in unchanged}
         if any(value.is_cuda for value in local.values()):
             torch.cuda.current_stream().synchronize()
-        return Staged(described=tensors, copies=copies, frozen=frozen, unchanged=unchanged)
+        learned = frozenset(parameters.keys() - frozen)
+        return Staged(described=tensors, copies=copies, frozen=frozen, learned=learned, unchanged=unchanged)
 
     def committed(self) -> None:
         """The last state is in a commit: its frozen parameters need no copy while they stay as they are."""

@@ -14,10 +14,11 @@ from include.core.errors import UserError
 from include.core.ids import content_digest
 from include.core.json_codec import from_json, to_json
 
-COMMIT = "COMMIT.json"
+COMMIT, LAYOUT = "COMMIT.json", "layout.json"
 # Grows when the meaning of the saved tensors changes; older checkpoints are then refused by their hash.
 STATE_FORMAT = 2
-_NAME = re.compile(r"^step-(\d+)-(\d+)$")
+_NAME = re.compile(r"^step-(\d{1,18})-(\d{1,18})$")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def checkpoint_name(*, step: int, attempt: int) -> str:
@@ -48,11 +49,25 @@ def read_commit(data: bytes, *, name: str) -> CheckpointCommit | str:
     """The commit of the checkpoint of that name, or the reason why it cannot be believed."""
     try:
         commit = from_json(CheckpointCommit, json.loads(data))
-    except (ValueError, ValidationError):
+    except (ValueError, ValidationError, RecursionError):
         return f"{COMMIT} is not readable"
+    if not _is_proper(commit):
+        return f"{COMMIT} names what no checkpoint has"
     if seal(commit) != commit or (commit.step, commit.attempt) != parse_name(name):
         return f"{COMMIT} is damaged"
     return commit
+
+
+def _is_proper(commit: CheckpointCommit) -> bool:
+    """Whether its names can be used as such: the seal is no proof of who made it."""
+    digests = [*(file.sha256 for file in commit.files), *(blob.sha256 for blob in commit.blobs)]
+    sizes = [*(file.size_bytes for file in commit.files), *(blob.size_bytes for blob in commit.blobs)]
+    return (
+        [file.name for file in commit.files] == [LAYOUT]
+        and len(commit.blobs) > 0
+        and all(_DIGEST.fullmatch(digest) for digest in digests)
+        and min(sizes) > 0
+    )
 
 
 def refuse_foreign(commit: CheckpointCommit, *, uri: str, config: str, fingerprint: str) -> None:

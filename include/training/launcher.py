@@ -154,7 +154,11 @@ def _command(order_file: Path, order: WorkerOrder) -> list[str]:
             f"--max-restarts={_RESTARTS_OF_ELASTIC}",
             "--monitor-interval=0.5",
         ]
-    options = [f"--nproc-per-node={workers_here(order)}", f"--shutdown-timeout={SHUTDOWN_TIMEOUT_S}"]
+    options = [
+        f"--nproc-per-node={workers_here(order)}",
+        f"--shutdown-timeout={SHUTDOWN_TIMEOUT_S}",
+        f"--log-dir={order.job_dir / 'torchrun'}",  # else a folder in /tmp that nobody removes
+    ]
     program = ["-m", "include.training.worker", str(order_file)]
     return [sys.executable, "-m", "torch.distributed.run", *how, *options, *program]
 

@@ -16,6 +16,7 @@ from include.core.store import ObjectStore
 from include.parallel.layout import apply_layout, single_worker_layout
 from include.parallel.mesh import resized, take_place
 from include.parallel.spread import Spread, spread_model
+from include.training.blob_content import refuse_unstorable
 from include.training.checkpoint import Checkpointer
 from include.training.commit import config_hash
 from include.training.local_files import folder_of
@@ -111,6 +112,7 @@ def _assemble(order: WorkerOrder, *, store: ObjectStore, stop: StopFlag, device:
     own_folder = folder_of(order.job_dir, int(os.environ.get("LOCAL_RANK", "0")))
     data = open_data(request, store=store, settings=order.settings, device=device)
     spread = _spread(order, layout=layout, data=data, device=device)
+    refuse_unstorable(spread.model.state_dict().items())
     steps_per_epoch = data.train.steps_per_epoch(training.batch_size)
     total = training.total_steps(steps_per_epoch)
     refuse_endless_warmup(training, total_steps=total)

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from include.config.workload import Workload
+from include.core.errors import UserError
 from include.core.store import ObjectStore
 from include.training import blob_store, loop
 from include.training.checkpoint import Checkpointer
@@ -116,3 +118,51 @@ def test_the_checkpoint_with_the_best_metric_stays(
     attempt(train_request(write_dataset(file_store), order=order), file_store)
     # Measured at the ends of the epochs: steps 4, 8 and 12.
     assert commits(file_store, order) == [8, 12]
+
+
+@pytest.mark.usefixtures("quick_saves")
+@pytest.mark.parametrize("poisoned", [6, 12])
+def test_a_state_that_is_not_finite_is_neither_committed_nor_delivered(
+    poisoned: int, file_store: ObjectStore, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss of the step was finite, its gradient was not: as of the square root of zero."""
+    whole, steps = loop.forward_backward, []
+
+    def poison(model: torch.nn.Module, **more: Any) -> torch.Tensor:
+        loss = whole(model, **more)
+        steps.append(1)
+        if len(steps) == poisoned:
+            next(model.parameters()).grad.fill_(float("nan"))  # type: ignore[union-attr] - it was just made
+        return loss
+
+    order = tiny_workload(checkpoint_every_steps=2)
+    request = train_request(write_dataset(file_store), order=order)
+    monkeypatch.setattr(loop, "forward_backward", poison)
+    with pytest.raises(UserError, match=r"diverged.*not finite.*model\.\d"):
+        attempt(request, file_store)
+    assert commits(file_store, order) == list(range(2, poisoned, 2))
+    assert not list(file_store.list(f"{request.run_prefix}/weights"))
+    monkeypatch.undo()
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
+        monkeypatch.setenv(name, value)
+    again = attempt(train_request(write_dataset(file_store), order=order, attempt=2), file_store)
+    assert again.result is not None
+    assert again.result.resumed_step == poisoned - 2
+
+
+def test_what_no_checkpoint_can_hold_is_refused_before_the_first_step(
+    file_store: ObjectStore, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from include.training import session
+
+    build = session.build_model
+
+    def with_rotations(*arguments: Any, **more: Any) -> torch.nn.Module:
+        model = build(*arguments, **more)
+        model.register_buffer("rotations", torch.ones(4, dtype=torch.complex64))
+        return model
+
+    monkeypatch.setattr(session, "build_model", with_rotations)
+    with pytest.raises(UserError, match=r"cannot hold.*rotations.*complex64.*persistent=False"):
+        attempt(train_request(write_dataset(file_store), order=EACH_STEP), file_store)
+    assert commits(file_store, EACH_STEP) == []

@@ -52,3 +52,14 @@ def test_a_signal_alone_leaves_what_torchrun_gives(tmp_path: Path) -> None:
         assert flag.grace_s() == pytest.approx(50, abs=2)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_looks_for_the_marker_are_rare_and_a_notice_stays_one(tmp_path: Path) -> None:
+    flag, marker = StopFlag(tmp_path, look_every_s=0.05), tmp_path / "notice.json"
+    assert not flag.raised()
+    marker.write_text("{}")
+    assert not flag.raised()
+    time.sleep(0.06)
+    assert flag.raised()
+    marker.unlink()
+    assert flag.raised()
