@@ -20,6 +20,7 @@ _SLOTS = 2
 # The first byte says which slot counts, 0 for none yet; slots begin on a boundary of eight.
 _HEAD = 8
 _SIZE = _HEAD + _SLOTS * _FIELDS.size
+_STARTS = tuple(_HEAD + slot * _FIELDS.size for slot in range(_SLOTS))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,12 +49,10 @@ class StepAccount:
         record = self._record
         if record is None:
             record = self._record = _open_record(self.job_dir / STEPS_RECORD)
-        start = _HEAD + self._slot * _FIELDS.size
-        record[start : start + _FIELDS.size] = _FIELDS.pack(
-            self.resumed_step, last_executed_step, committed_step, self.useful_s
-        )
-        record[0] = self._slot + 1
-        self._slot = 1 - self._slot
+        slot = self._slot
+        _FIELDS.pack_into(record, _STARTS[slot], self.resumed_step, last_executed_step, committed_step, self.useful_s)
+        record[0] = slot + 1
+        self._slot = 1 - slot
 
     def close(self) -> None:
         """Leave the account as ``steps.json`` too."""
@@ -86,7 +85,7 @@ def read_account(job_dir: Path) -> dict[str, Any] | None:
     if len(data) != _SIZE or not 1 <= data[0] <= _SLOTS:
         found = read_json(job_dir / STEPS)
         return found if isinstance(found, dict) else None
-    resumed, executed, committed, useful_s = _FIELDS.unpack_from(data, _HEAD + (data[0] - 1) * _FIELDS.size)
+    resumed, executed, committed, useful_s = _FIELDS.unpack_from(data, _STARTS[data[0] - 1])
     return {
         "resumed_step": resumed,
         "last_executed_step": executed,

@@ -18,7 +18,7 @@ from include.core.json_file import write_json
 from include.core.process import die_with_parent, own_identity
 from include.training.local_files import NOTICE, OUTCOME, STARTED, folder_of
 from include.training.outcome import WorkerOrder, WorkerOutcome
-from include.training.stop import StopFlag
+from include.training.stop import LOOK_EVERY_S, StopFlag
 
 _log = logging.getLogger("plimsoll.train")
 
@@ -64,7 +64,7 @@ def main(order_file: Path) -> NoReturn:
     folder.mkdir(exist_ok=True)
     # torchrun starts a worker again when others come or go; what the last one left is history.
     (folder / OUTCOME).unlink(missing_ok=True)
-    stop = StopFlag(order.job_dir)
+    stop = StopFlag(order.job_dir, look_every_s=LOOK_EVERY_S)
     stop.listen()
     write_json(folder / STARTED, own_identity().to_json())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)

@@ -39,7 +39,7 @@ from include.training.loop import Trainer
 from include.training.progress import Progress, StepAccount
 from include.training.session import make_exact
 from include.training.state import TrainState
-from include.training.stop import StopFlag
+from include.training.stop import LOOK_EVERY_S, StopFlag
 from include.training.tasks.task import TASKS
 from include.training.telemetry.recording import recording
 from include.training.telemetry.step_timer import StepTimer
@@ -151,7 +151,7 @@ def ours(data: Prepared, model: nn.Module) -> None:
             validation=validation,
             checkpoints=NoCheckpoints(),
             every=10**9,
-            stop=StopFlag(path),
+            stop=StopFlag(path, look_every_s=LOOK_EVERY_S),
             progress=Progress(job_dir=path, total=len(data.order), epochs=1),
             account=StepAccount(job_dir=path, resumed_step=0),
             timer=timer,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from operator import sub
 from typing import Self, TypeVar
 
 from include.training.telemetry.step_facts import PARTS, PartFacts, StepFacts, StepWindow, quantile
@@ -37,10 +38,13 @@ class Section:
         return self
 
     def __exit__(self, *_: object) -> None:
-        elapsed = self._clock() - self._began
-        self.total_s += elapsed
+        self.add(self._clock() - self._began)
+
+    def add(self, seconds: float) -> None:
+        """Count a part that somebody else has timed."""
+        self.total_s += seconds
         self.entries += 1
-        self.longest_s = max(self.longest_s, elapsed)
+        self.longest_s = max(self.longest_s, seconds)
 
 
 class StepTimer:
@@ -139,24 +143,24 @@ class StepTimer:
         evaluated_s = self._evaluation.total_s
         step_s = now - self._step_at - (evaluated_s - self._evaluated_s)
         self._step_at, self._evaluated_s = now, evaluated_s
-        self.steps += 1
+        steps = self.steps = self.steps + 1
         self.samples += samples
         self._longest_step_s = max(self._longest_step_s, step_s)
         totals = [section.total_s for section in self._ordered]
-        self._keep((step_s, *[total - mark for total, mark in zip(totals, self._marks, strict=True)]))
+        # Vitter's algorithm R: every step so far is equally likely to be in the sample.
+        place = steps - 1 if steps <= _MOST_SAMPLES else int(self._random.random() * steps)
+        if place < _MOST_SAMPLES:
+            self._keep((step_s, *map(sub, totals, self._marks)), place)
         self._marks = totals
         if now - self._window_at >= self._window_s:
             self._close_window()
         if self.after_step is not None:
             self.after_step()
 
-    def _keep(self, row: tuple[float, ...]) -> None:
-        """Vitter's algorithm R: every step so far is equally likely to be in the sample."""
-        if len(self._sample) < _MOST_SAMPLES:
+    def _keep(self, row: tuple[float, ...], place: int) -> None:
+        if place == len(self._sample):
             self._sample.append(row)
-            return
-        place = int(self._random.random() * self.steps)
-        if place < _MOST_SAMPLES:
+        else:
             self._sample[place] = row
 
     # ---------------------------------------------------------------- windows
