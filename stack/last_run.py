@@ -193,7 +193,7 @@ class LastRun(Edge):
         default=None, description="Verdict over the attempt that finished; null where it left no telemetry."
     )
     compared: tuple[ComparedFigure, ...] = Field(
-        default=(), description="The training, predicted and measured; empty where the run did not come to its report."
+        default=(), description="The training, predicted and measured; empty before the training ended."
     )
     next_run: NextRun | None = Field(default=None, description="What to rent for the next run.")
     candidates: tuple[CandidateSummary, ...]

@@ -62,7 +62,7 @@ def lines(found: Packing) -> list[tuple[str, str]]:
     if found.placements:
         rows += [("Keeps apart", found.placements[0].keeps_apart), ("Does not", found.placements[0].does_not)]
     rows += [("LEFT OUT", f"{left.model}/{left.replica}: {left.reason}") for left in found.left_out]
-    return [*rows, *(("Also tried", note) for note in found.notes)]
+    return [*rows, *(("Note", note) for note in found.notes)]
 
 
 def _in_words(use: Utilisation | None) -> str:

@@ -57,6 +57,7 @@ def gather(store: ObjectStore, prefix: str) -> RunFacts:
     """Read everything the summary needs of one run."""
     files = _job_files(store, prefix)
     report = store.get_json(f"{prefix}/report.json") or {}
+    learned = store.get_json(f"{prefix}/learned.json") or {}
     return RunFacts(
         plan=_contract(store, f"{prefix}/plan.json", Plan),
         verdict=_contract(store, f"{prefix}/selection/verdict.json", Verdict),
@@ -66,8 +67,8 @@ def gather(store: ObjectStore, prefix: str) -> RunFacts:
         trained=_result(store, files, "train", TrainResult),
         attempts=training_attempts(store, files),
         totals=report.get("totals"),
-        compared=_parsed(tuple[Compared, ...], report.get("compared")) or (),
-        recommendation=_parsed(Recommendation, report.get("recommendation")),
+        compared=_parsed(tuple[Compared, ...], learned.get("compared")) or (),
+        recommendation=_parsed(Recommendation, learned.get("recommendation")),
         cleanup=store.get_json(f"{prefix}/cleanup.json"),
     )
 

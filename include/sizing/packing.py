@@ -34,7 +34,7 @@ def pack(order: PackingFile) -> Packing:
         return answer(order, order.isolation, found, notes=_notes(found, exact=exact))
     tried = {kind: assign(order, kind, exact=exact) for kind in ISOLATIONS if _possible(order, kind)}
     best = min(tried, key=lambda kind: (_missing(order, tried[kind]), tried[kind].devices, ISOLATIONS.index(kind)))
-    others = [f"{kind}: {_in_words(found)}" for kind, found in tried.items() if kind != best]
+    others = [f"{kind} needs {_in_words(found)}" for kind, found in tried.items() if kind != best]
     return answer(order, best, tried[best], notes=(*_notes(tried[best], exact=exact), *others))
 
 

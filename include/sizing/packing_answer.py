@@ -134,7 +134,16 @@ def answer(order: PackingFile, isolation: Isolation, found: Assignment, *, notes
         before=_before(placed, devices),
         after=_mean([(load.memory, load.compute) for load in _loads(found.spots)]),
         configurations=configurations(isolation, found.spots, name=order.name),
-        notes=notes,
+        notes=(*_warnings(placed, isolation), *notes),
+    )
+
+
+def _warnings(placed: Sequence[Item], isolation: Isolation) -> tuple[str, ...]:
+    promised = sorted({item.model for item in placed if item.slo})
+    if not promised or isolation in ("mig", "mps"):
+        return ()
+    return (
+        f"{isolation} keeps no share of compute: what is promised of {', '.join(promised)} rests on the margin alone",
     )
 
 

@@ -6,6 +6,7 @@ the same assumptions, so most of what is wrong with them cancels out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +14,7 @@ from typing import Literal
 from include.core.contracts.correction import Correction
 from include.core.contracts.diagnosis import Diagnosis, Slowness
 from include.core.contracts.offer import Offer, PurchaseOption
-from include.core.contracts.plan import Plan, RankedOffer
+from include.core.contracts.plan import Plan, Prediction, RankedOffer
 from include.sizing.comparison import Actual, device_of
 
 Action = Literal["larger GPU", "more CPU", "fix loading", "smaller GPU", "MIG slice", "keep"]
@@ -142,6 +143,8 @@ def recommend(
 def _choose(plan: Plan, diagnosis: Diagnosis | None, actual: Actual) -> _Choice:
     if actual.out_of_memory:
         return _more_memory(plan, "a layout of this run did not fit into its device", "")
+    if actual.outcome == "timed out":
+        return _faster(plan, actual)
     if diagnosis is None:
         return _purchase(plan, actual) or _Choice(action="keep", reason="no telemetry, so nothing speaks for a change")
     by_verdict = _by_verdict(plan, diagnosis)
@@ -168,9 +171,9 @@ def _more_memory(plan: Plan, reason: str, fix: str) -> _Choice:
     now = plan.offer
     device = now.accelerator_memory_bytes
     if device is None:
-        found = _cheapest(plan, lambda offer: offer.ram_bytes > now.ram_bytes)
+        found = _cheapest(plan, lambda offer, _: offer.ram_bytes > now.ram_bytes)
     else:
-        found = _cheapest(plan, lambda offer: (offer.accelerator_memory_bytes or 0) > device)
+        found = _cheapest(plan, lambda offer, _: (offer.accelerator_memory_bytes or 0) > device)
     fallback = plan.fallback_layouts[0].micro_batch if plan.fallback_layouts else None
     if found is None:
         missing = "no offer of the plan has more memory and keeps the limits"
@@ -180,6 +183,21 @@ def _more_memory(plan: Plan, reason: str, fix: str) -> _Choice:
     return _Choice(action="larger GPU", reason=reason, fix=fix, offer=found)
 
 
+def _faster(plan: Plan, actual: Actual) -> _Choice:
+    """The cheapest offer that would have come to its end in time, if it errs as the last prediction did."""
+    predicted, step = plan.prediction, actual.measured.step_s if actual.measured else None
+    # At least as much longer as it took until it was ended; by its steps it may be known better.
+    error = max(
+        (actual.time_s or 0.0) / predicted.time_s if predicted.time_s else 1.0,
+        step / predicted.step_s if step and predicted.step_s else 1.0,
+    )
+    reason = f"it was not done at its deadline; by what was measured it takes at least {error:.3g} times the prediction"
+    found = _cheapest(plan, lambda _, expected: (expected.time_s or math.inf) * error < (actual.time_s or 0.0))
+    if found is None:
+        return _Choice(action="keep", reason=f"{reason}; no offer of the plan is fast enough: a later deadline")
+    return _Choice(action="larger GPU" if found.offer.accelerators else "more CPU", reason=reason, offer=found)
+
+
 def _loading(plan: Plan, diagnosis: Diagnosis) -> _Choice:
     finding = next((found for found in diagnosis.findings if found.kind is diagnosis.verdict), None)
     cpu = finding.evidence.get("host_cpu") if finding else None
@@ -187,7 +205,7 @@ def _loading(plan: Plan, diagnosis: Diagnosis) -> _Choice:
     if diagnosis.verdict is Slowness.DATA_BOUND and cpu is not None and cpu >= _CPU_FULL:
         found = _cheapest(
             plan,
-            lambda offer: (
+            lambda offer, _: (
                 offer.vcpus > now.vcpus
                 and (offer.accelerator, offer.accelerators) == (now.accelerator, now.accelerators)
             ),
@@ -211,7 +229,7 @@ def _smaller(plan: Plan, diagnosis: Diagnosis) -> _Choice | None:
     held = now.accelerators * (now.accelerator_memory_bytes or 0)
     found = _cheapest(
         plan,
-        lambda offer: (
+        lambda offer, _: (
             offer.mig_profile is not None
             or 0 < offer.accelerators * (offer.accelerator_memory_bytes or 0) < held
             or (offer.accelerator == now.accelerator and 0 < offer.accelerators < now.accelerators)
@@ -257,7 +275,9 @@ def _purchase(plan: Plan, actual: Actual) -> _Choice | None:
     )
 
 
-def _cheapest(plan: Plan, fits: Callable[[Offer], bool], *, below: float | None = None) -> RankedOffer | None:
+def _cheapest(
+    plan: Plan, fits: Callable[[Offer, Prediction], bool], *, below: float | None = None
+) -> RankedOffer | None:
     """The alternative with the lowest predicted cost that may be taken; None for none."""
     found = [
         (ranked.prediction.usd, ranked)
@@ -266,7 +286,7 @@ def _cheapest(plan: Plan, fits: Callable[[Offer], bool], *, below: float | None 
         and ranked.prediction is not None
         and ranked.prediction.usd is not None
         and (below is None or ranked.prediction.usd < below)
-        and fits(ranked.offer)
+        and fits(ranked.offer, ranked.prediction)
     ]
     return min(found, key=lambda pair: pair[0], default=(0.0, None))[1]
 

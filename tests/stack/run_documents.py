@@ -137,7 +137,8 @@ def whole_run(store, *, url="http://127.0.0.1:1/digits/invocations", agrees=True
     store.put_json(f"{PREFIX}/jobs/train-2/result.json", TRAINED)
     store.put_json(f"{PREFIX}/plan.json", PLAN)
     store.put_json(f"{PREFIX}/selection/verdict.json", to_json(verdict()))
-    store.put_json(f"{PREFIX}/report.json", {"totals": TOTALS, "compared": COMPARED, "recommendation": ADVICE})
+    store.put_json(f"{PREFIX}/report.json", {"totals": TOTALS})
+    store.put_json(f"{PREFIX}/learned.json", {"outcome": "done", "compared": COMPARED, "recommendation": ADVICE})
     cleanup = {"dry_run": False, "quarantined_bytes": 10, "deleted_bytes": 20, "kept": 1}
     store.put_json(f"{PREFIX}/cleanup.json", cleanup)
     dataset = {"uri": "file:///d", "fingerprint": "f00", "rows": {"train": 1000, "test": 360}}

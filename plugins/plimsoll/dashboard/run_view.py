@@ -45,6 +45,7 @@ def run_view(*, store: ObjectStore, ledger: Ledger, dag_id: str, run_id: str) ->
         "plan": plan_view(_document(store, f"{prefix}/plan.json")),
         "verdict": _document(store, f"{prefix}/selection/verdict.json"),
         "report": _document(store, f"{prefix}/report.json"),
+        "learned": _document(store, f"{prefix}/learned.json"),
         "totals": to_json(ledger.totals(dag_id=dag_id, run_id=run_id)),
         "training": _training(store, prefix, attempts),
         "interruptions": ledger.preemptions(dag_id=dag_id, run_id=run_id, job="train"),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from include.sizing.comparison import Actual, Outcome
     from include.sizing.recommendation import Recommendation
 
+LEARNED = "learned.json"
 _TRAIN = "train"
 _HOUR_S = 3600.0
 # Reasons of an attempt's end that the job itself is to blame for.
@@ -31,8 +32,10 @@ def record_outcome(run: RunRecord, installation: Installation) -> dict[str, Any]
         installation: Clients of this process.
 
     Returns:
-        The event's body, None where the run made no plan or its training never began.
+        The event's body with a recommendation for the next run, as it is in ``learned.json`` of the run; None where the
+        run made no plan or its training never began.
     """
+    from include.core.json_codec import to_json
     from include.ledger.corrections import KIND
     from include.sizing.comparison import prediction_event
 
@@ -40,11 +43,14 @@ def record_outcome(run: RunRecord, installation: Installation) -> dict[str, Any]
     actual = training_outcome(run, installation)
     if plan is None or actual is None:
         return None
-    body = prediction_event(plan, actual, family=run.workload.model.factory)
+    event = prediction_event(plan, actual, family=run.workload.model.factory)
     # A run that is cleared and succeeds after a failure teaches twice, and each time something else.
     key = f"{KIND}:{run.dag_id}/{run.run_id}:{actual.outcome}"
-    installation.ledger.record(KIND, dag_id=run.dag_id, run_id=run.run_id, key=key, body=body)
-    return body
+    installation.ledger.record(KIND, dag_id=run.dag_id, run_id=run.run_id, key=key, body=event)
+    # The event first: the recommendation rests on this run too.
+    learned = {**event, "recommendation": to_json(next_run(run, installation, plan, actual))}
+    installation.store.put_json(f"{run.run_prefix}/{LEARNED}", learned)
+    return learned
 
 
 def training_outcome(run: RunRecord, installation: Installation) -> Actual | None:

@@ -36,7 +36,6 @@ class CarbonLogOperator(RunJobOperator):
         """Record predicted against actual, write the report with this job's own charge in it, check the limit."""
         from plimsoll.hooks.training_outcome import record_outcome
 
-        # First the event: the recommendation then rests on this run too.
         record_outcome(run, installation)
         report = {**self._report(run, installation), "mlflow_run_id": result.get("mlflow_run_id")}
         installation.store.put_json(f"{run.run_prefix}/report.json", report)

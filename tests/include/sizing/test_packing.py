@@ -53,7 +53,9 @@ def test_a_promised_latency_keeps_its_margin_free(order):
     models = [{"memory_gib": 4, "compute": 0.5}, {"memory_gib": 4, "compute": 0.4}]
     assert pack(order(*models, isolation="time-slicing")).devices == 1
     models[0]["slo"] = True
-    assert pack(order(*models, isolation="time-slicing")).devices == 2
+    promised = pack(order(*models, isolation="time-slicing"))
+    assert promised.devices == 2
+    assert "what is promised of m0 rests on the margin alone" in promised.notes[0]
     assert pack(order(*models, isolation="time-slicing", slo_margin=0.05)).devices == 1
 
 

@@ -1,17 +1,22 @@
 """From the verdict over a run to the offer of the next one."""
 
+from dataclasses import replace
+
 import pytest
 
 from include.core.contracts.correction import Correction
 from include.core.contracts.diagnosis import Diagnosis, Finding, Slowness
+from include.core.contracts.measured import Measured
 from include.core.contracts.offer import Price, PurchaseOption
 from include.core.contracts.plan import Layout
 from include.sizing.comparison import Actual
 from include.sizing.recommendation import recommend
 from tests.support.offers import offer, this_machine
-from tests.support.plans import plan, ranked
+from tests.support.plans import plan, prediction, ranked
 
 GB = 10**9
+# Three times what `prediction` expects.
+STEP = Measured(steps=100, step_s=0.3, device="T0", peak_device_bytes=None, device_memory_bytes=None)
 
 
 def said(verdict, *, lost=None, **evidence):
@@ -37,6 +42,19 @@ def test_a_device_that_is_nearly_full_asks_for_the_cheapest_larger_one():
 def test_out_of_memory_goes_before_any_verdict():
     larger = ranked(12.0, instance_type="large", accelerator_memory_bytes=40 * GB)
     assert advice(plan(larger), said(Slowness.OK), out_of_memory=True).action == "larger GPU"
+
+
+def test_a_run_that_was_too_slow_asks_for_one_that_would_have_come_in_time():
+    def faster(usd, seconds, name):
+        return replace(ranked(instance_type=name), prediction=prediction(usd=usd, time_s=seconds))
+
+    offers = faster(11.0, 3000.0, "a bit faster"), faster(30.0, 900.0, "fastest"), faster(15.0, 1500.0, "fast enough")
+    found = advice(plan(*offers), outcome="timed out", time_s=5400.0, measured=STEP)
+    assert (found.action, found.instance_type) == ("larger GPU", "fast enough"), "3 times slower: 4500 s of 5400 s"
+    assert "at least 3 times the prediction" in found.reason
+    late = advice(plan(offers[0]), outcome="timed out", time_s=5400.0, measured=STEP)
+    assert (late.action, late.saving_usd) == ("keep", None)
+    assert "a later deadline" in late.reason
 
 
 def test_without_a_larger_offer_the_fallback_layout_is_named():

@@ -114,6 +114,8 @@ def test_the_seal_of_a_failed_run_keeps_what_it_taught(place: Installation, run:
         SealOperator(task_id="seal").execute(context(FakeTaskInstance(states={"training.train": "failed"})))
     [event] = place.ledger.events(kind="prediction")
     assert event.body["outcome"] == "stopped"
+    learned = place.store.get_json(f"{run.run_prefix}/learned.json")
+    assert (learned["outcome"], learned["recommendation"]["action"]) == ("stopped", "fix loading")
 
 
 def test_the_next_run_rests_on_the_ledger(place: Installation, run: RunRecord, planned: Plan) -> None:
