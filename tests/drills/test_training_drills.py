@@ -9,6 +9,7 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import socket
 import threading
 import time
@@ -19,6 +20,7 @@ import pytest
 
 from include.config.job_messages import JobRequest, TrainResult
 from include.core.contracts.dataset import DatasetRef
+from include.core.contracts.plan import Layout
 from include.core.json_file import write_json
 from include.core.store import ObjectStore
 from tests.support.training import tiny_workload, train_request, write_dataset
@@ -27,6 +29,7 @@ from tests.support.training_attempt import Attempt, Fault
 pytestmark = pytest.mark.drill
 
 KILLS, ALL_KILLS = 5, 30
+KILLS_OF_ONE, ALL_KILLS_OF_ONE = 1, 10
 NOTICES, ALL_NOTICES = 3, 20
 EVERY = 7
 ROWS = {"train": 650, "validation": 40, "test": 40}
@@ -38,8 +41,8 @@ ORDER = tiny_workload(hidden=(300, 300), epochs=4, lr=0.001, checkpoint_every_st
 class Drill:
     """One run in a store of its own, attempt after attempt."""
 
-    def __init__(self, folder: Path, store: ObjectStore | None = None) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, store: ObjectStore | None = None, *, workers: int = 1) -> None:
+        self.folder, self.workers = folder, workers
         self.store = store or ObjectStore(f"file://{folder / 'store'}")
         self.dataset: DatasetRef = write_dataset(self.store, rows=ROWS)
         self.attempts = 0
@@ -50,6 +53,7 @@ class Drill:
         environment: dict[str, str] | None = None,
         folder: str = "job",
         every_save: bool = True,
+        faulty: int = 0,
         **changed: float,
     ) -> Attempt:
         """Start the next attempt, with an empty scratch folder."""
@@ -62,11 +66,14 @@ class Drill:
             faults=faults,
             environment=environment,
             every_save=every_save,
+            workers=self.workers,
+            faulty=faulty,
         )
 
     def request(self, **changed: float) -> JobRequest:
         order = ORDER.model_copy(update={"training": ORDER.training.model_copy(update=changed)})
-        return train_request(self.dataset, attempt=self.attempts, order=order)
+        layout = Layout(micro_batch=-(-order.training.batch_size // self.workers), replicate=self.workers)
+        return train_request(self.dataset, attempt=self.attempts, order=order, layout=layout)
 
     @property
     def prefix(self) -> str:
@@ -140,6 +147,33 @@ def test_kill_at_any_moment_resumes_from_a_commit_with_the_same_weights(
     assert account["last_executed_step"] - committed <= (2 + left_out) * EVERY
     assert committed % EVERY == 0
     drill.finish(straight)
+
+
+@pytest.fixture(scope="module")
+def straight_together(tmp_path_factory: pytest.TempPathFactory) -> TrainResult:
+    """Result of the undisturbed training of two workers."""
+    return done(Drill(tmp_path_factory.mktemp("together"), workers=2).attempt())
+
+
+@pytest.mark.parametrize("number", some(KILLS_OF_ONE, ALL_KILLS_OF_ONE))
+def test_kill_of_one_of_two_workers_during_a_save(number: int, tmp_path: Path, straight_together: TrainResult) -> None:
+    dice, drill = random.Random(f"one of two {number}"), Drill(tmp_path, workers=2)
+    # In the middle of a blob, of its upload, of the commit, which the first one makes; or right after it.
+    where = ["place", "write", "commit"][number % 3]
+    faulty = 0 if where == "commit" else dice.randrange(2)
+    what = dice.choice(["kill", "killed after"])
+    attempt = drill.attempt({"where": where, "what": what, "after": dice.randrange(2, 6)}, faulty=faulty)
+    lost, other = attempt.processes[faulty], attempt.processes[1 - faulty]
+    lost.join(60)
+    assert lost.exitcode == -signal.SIGKILL, attempt.log()
+    # As torchrun does; the other has noticed the loss itself, or does at its next exchange.
+    other.terminate()
+    other.join(30)
+    assert other.exitcode == 1, attempt.log()
+    committed = max(drill.commits(), default=0)
+    assert committed % EVERY == 0
+    assert attempt.account()["last_executed_step"] - committed <= 2 * EVERY
+    drill.finish(straight_together)
 
 
 @pytest.mark.parametrize("number", some(NOTICES, ALL_NOTICES))

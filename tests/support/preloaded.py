@@ -26,7 +26,7 @@ def start(function: Callable[..., None], *arguments: Any) -> Any:
 
 def run_workers(world: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
     """``function(*arguments)`` on all workers of a gloo group; returns what each of them returned."""
-    port = _free_port()
+    port = free_port()
     pipes = [_CONTEXT.Pipe(duplex=False) for _ in range(world)]
     processes = [
         start(_worker, rank, world, port, sender, function, arguments) for rank, (_, sender) in enumerate(pipes)
@@ -63,7 +63,8 @@ def _worker(rank: int, world: int, port: int, sender: Any, function: Callable[..
         os._exit(1)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port on which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

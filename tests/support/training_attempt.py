@@ -17,7 +17,7 @@ from include.config.settings import Settings
 from include.core.store import ObjectStore
 from include.training.outcome import WorkerOrder, WorkerOutcome
 from include.training.progress import read_account
-from tests.support.preloaded import start
+from tests.support.preloaded import free_port, start
 
 Fault = dict[str, Any]
 
@@ -33,6 +33,8 @@ class Attempt:
         environment: Further variables.
         settings: Instead of the defaults for this store.
         every_save: Whether a save that is due waits for the one before instead of being left out.
+        workers: Workers of one gloo group.
+        faulty: The worker that has the faults.
     """
 
     def __init__(
@@ -45,13 +47,27 @@ class Attempt:
         environment: dict[str, str] | None = None,
         settings: Settings | None = None,
         every_save: bool = False,
+        workers: int = 1,
+        faulty: int = 0,
     ) -> None:
         job_dir.mkdir(parents=True, exist_ok=True)
         self.job_dir = job_dir
         settings = settings or Settings(store=store.url)
         order = WorkerOrder(request=request, settings=settings, job_dir=job_dir)
         (job_dir / "order.json").write_text(order.model_dump_json())
-        self.process = start(_run, str(job_dir), faults, environment or {}, every_save)
+        port = free_port() if workers > 1 else 0
+        self.processes = [
+            start(
+                _run,
+                str(job_dir),
+                faults if rank == faulty else (),
+                {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(workers)}
+                | {"LOCAL_WORLD_SIZE": str(workers), "MASTER_PORT": str(port), **(environment or {})},
+                every_save,
+            )
+            for rank in range(workers)
+        ]
+        self.process = self.processes[0]
 
     def account(self) -> dict[str, Any]:
         """Steps so far; zeros before the first."""
@@ -82,8 +98,7 @@ def _run(job_dir: str, faults: tuple[Fault, ...], environment: dict[str, str], e
     from include.training import worker
     from include.training.checkpoint import Checkpointer
 
-    os.environ.update({"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", **environment})
-    os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "GLOO_SOCKET_IFNAME": "lo"})
+    os.environ.update({"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo", **environment})
     log = os.open(f"{job_dir}/log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, sys.stdout.fileno())
     os.dup2(log, sys.stderr.fileno())
