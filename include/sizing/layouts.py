@@ -82,6 +82,7 @@ class LayoutTable:
         self._gathered, self._reduced, self._state = self._model_bytes(reduced_width)
         self._fits: dict[tuple[object, ...], int | None] = {}
         self._least: dict[int, int | None] = {}
+        self._work: dict[tuple[object, ...], StepWork] = {}
 
     @property
     def as_traced(self) -> Layout:
@@ -171,9 +172,18 @@ class LayoutTable:
 
     def work(self, layout: Layout) -> StepWork:
         """Work of one worker in one step; without a table that of the traced step."""
-        found = work_of(self.demand, layout)
-        if found is not None:
-            return found
+        key = (
+            layout.data_parallel,
+            layout.shard,
+            layout.tensor,
+            layout.activation_checkpointing,
+            layout.accumulation,
+        )
+        if key not in self._work:
+            self._work[key] = work_of(self.demand, layout) or self._traced_work()
+        return self._work[key]
+
+    def _traced_work(self) -> StepWork:
         demand = self.demand
         return StepWork(
             flop=demand.flop_per_sample * self._batch,

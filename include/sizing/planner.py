@@ -125,13 +125,12 @@ def _order(item: Judged, judge: Judge) -> Rank:
 
 
 def _front(chosen: Option, judged: Sequence[Judged], judge: Judge) -> tuple[RankedOffer, ...]:
-    options = [option for item in judged if item.fits for option in item.options]
-    reasons = {id(item.offer): item.reason for item in judged}
-    front = pareto(options)
+    items = {id(item.offer): item for item in judged}
+    front = pareto(option for item in judged if item.fits for option in item.options)
     if not any(option is chosen for option in front):
         # Another engine's plan beats it in everything, or one equals it; it is what will be launched all the same.
         front = sorted((*front, chosen), key=lambda option: (option.time_s, option.offer.name))
-    return tuple(judge.ranked_option(option, reasons[id(option.offer)]) for option in front)
+    return tuple(judge.ranked_option(option, items[id(option.offer)].reason) for option in front)
 
 
 def fallbacks(chosen: Option, times: StepTimes, *, batch_size: int) -> tuple[Layout, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from include.carbon.energy import estimate_energy
+from include.carbon.energy import J_PER_KWH, exclusive_joules, gco2e_of, shared_joules
 from include.config.workload import Workload
 from include.core.contracts.correction import Correction
 from include.core.contracts.demand import Demand
@@ -155,19 +155,19 @@ class Forecaster:
         An accelerated machine is at its peak power while the accelerators are busy, at idle power while they wait for
         data.
         """
-        cores = step.busy * offer.vcpus if offer.accelerators else float(self.demand.vcpus)
-        energy = estimate_energy(
-            cpu_s=time_s * cores,  # a worker keeps its threads busy
-            wall_s=time_s,
-            cores=offer.vcpus,
-            idle_w=offer.idle_w,
-            peak_w=offer.peak_w,
-            exclusive=offer.engine != "local",
-            gco2e_per_kwh=self.assumed.gco2e_per_kwh.get(offer.region),
-        )
-        if energy.kwh is None:
+        # A worker keeps its threads busy.
+        cpu_s = time_s * (step.busy * offer.vcpus if offer.accelerators else self.demand.vcpus)
+        cores, idle_w, peak_w = offer.vcpus, offer.idle_w, offer.peak_w
+        if peak_w is None:
             return None, None
-        return instances * energy.kwh, None if energy.gco2e is None else instances * energy.gco2e
+        if offer.engine == "local":
+            joules = shared_joules(cpu_s=cpu_s, cores=cores, peak_w=peak_w)
+        elif idle_w is None:
+            return None, None
+        else:
+            joules = exclusive_joules(cpu_s=cpu_s, wall_s=time_s, cores=cores, idle_w=idle_w, peak_w=peak_w)
+        kwh = instances * joules / J_PER_KWH
+        return kwh, gco2e_of(kwh, self.assumed.gco2e_per_kwh.get(offer.region))
 
     def prediction(self, option: Option, learned: Correction | None) -> Prediction:
         """The figures of an option with the method that they came about by."""
