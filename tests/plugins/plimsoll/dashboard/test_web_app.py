@@ -56,6 +56,7 @@ def test_a_run_without_anything_is_shown_as_such(client: TestClient) -> None:
     shown = client.get("/api/run", params=RUN).json()
     assert shown["plan"] is None
     assert shown["training"] is None
+    assert shown["learned"] is None
     assert shown["totals"]["usd"] is None
     assert shown["leases"] == []
 
@@ -88,6 +89,12 @@ def test_a_run_shows_the_verdict_over_the_newest_attempt_that_left_telemetry(
             place.store.put_json(f"{prefix}/jobs/train-{number}/telemetry.json", telemetry)
     shown = client.get("/api/run", params=RUN).json()["training"]
     assert (shown["attempt"], shown["diagnosis"]["verdict"], shown["step_p50_s"]) == (1, "data-bound", 0.25)
+
+
+def test_a_run_shows_what_it_taught(client: TestClient, place: Installation) -> None:
+    learned = {"outcome": "timed out", "compared": [], "recommendation": None}
+    place.store.put_json(f"{run_prefix(workload=DAG_ID, run_id=RUN_ID)}/learned.json", learned)
+    assert client.get("/api/run", params=RUN).json()["learned"] == learned
 
 
 def test_pictures_are_served_in_a_sandbox(client: TestClient, place: Installation) -> None:
