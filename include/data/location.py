@@ -163,6 +163,15 @@ def uri_files(uri: str, *, roots: tuple[Path, ...]) -> tuple[RawFile, ...]:
     return files
 
 
+def local_path(uri: str, *, roots: tuple[Path, ...]) -> Path:
+    """Real path of a local file or folder.
+
+    Raises:
+        DataError: Nothing is there, or it lies outside the roots.
+    """
+    return _resolve_local(uri, roots)
+
+
 def size_on_disk(uri: str, *, roots: tuple[Path, ...]) -> int:
     """Bytes of a local file or folder.
 

@@ -1,4 +1,4 @@
-"""Directories that look like checkpoints and are none are passed over with their reason, and nothing outside is read."""
+"""What looks like a checkpoint and is none is passed over with its reason, and nothing outside is read."""
 
 from __future__ import annotations
 
