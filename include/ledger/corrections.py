@@ -18,7 +18,7 @@ from include.ledger.records import LedgerEvent
 
 KIND = "prediction"
 TIME_RANGE = (0.1, 10.0)
-MEMORY_RANGE = (0.5, 3.0)
+MEMORY_RANGE = (0.5, 10.0)
 # Below this the first steps, which compile and fill caches, are most of what was measured.
 FEWEST_STEPS = 20
 # Code, libraries and machines change: older runs of the same kind are left out.
