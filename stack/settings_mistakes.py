@@ -7,13 +7,10 @@ import os
 from pydantic import ValidationError
 
 from include.config.settings import Settings
-from include.config.settings_mistakes import mistake, mistakes_of
+from include.config.settings_mistakes import mistakes_of
 from include.core.errors import UserError
 from stack.errors import SettingsError
 from stack.installation import StackSettings
-
-# What the object store opens; anything else would fail deep inside a run.
-_STORES = ("file://", "s3://", "gs://", "az://")
 
 
 def read_settings(environ: dict[str, str] | None = None) -> StackSettings:
@@ -24,8 +21,6 @@ def read_settings(environ: dict[str, str] | None = None) -> StackSettings:
     """
     source = dict(os.environ) if environ is None else environ
     lines = _of_the_stack(source) + _of_the_engine(source)
-    if (store := source.get("PLIMSOLL_STORE")) is not None and not store.startswith(_STORES):
-        lines.append(mistake("PLIMSOLL_STORE", store, f"a URL that begins with one of {', '.join(_STORES)}"))
     if lines:
         raise SettingsError("\n".join(lines))
     return StackSettings.from_environment(source)

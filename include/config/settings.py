@@ -14,6 +14,7 @@ from include.core.errors import UserError
 from include.core.regions import CLOUD_REGIONS
 
 REPO = Path(__file__).resolve().parents[2]
+_BUCKETS = ("s3", "gs", "az")
 _LISTS = ("data_roots", "catalog_regions")
 
 
@@ -94,6 +95,27 @@ class Settings(Edge):
         description="Resident memory that building and tracing a model may take before it is ended.",
     )
     torch_threads: int = Field(default=1, ge=1, description="Threads of one worker; 1 makes results exact.")
+
+    @field_validator("store")
+    @classmethod
+    def _is_a_root(cls, value: str) -> str:
+        scheme, _, rest = value.partition("://")
+        if scheme == "file":
+            usable = rest.startswith("/") and not Path(rest).is_file()
+        else:
+            usable = scheme in _BUCKETS and bool(rest.partition("/")[0])
+        if not usable:
+            raise ValueError(
+                "a URL that begins with one of file://, s3://, gs://, az://, then an absolute folder or a bucket"
+            )
+        return value
+
+    @field_validator("work_root")
+    @classmethod
+    def _is_absolute(cls, value: Path) -> Path:
+        if not value.is_absolute():
+            raise ValueError("the absolute path of a folder")
+        return value
 
     @field_validator("tariff_as_of")
     @classmethod

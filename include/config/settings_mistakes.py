@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-_KINDS = {"integer": "a whole number", "number": "a number"}
+_KINDS = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}
 _LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "up to", "exclusiveMaximum": "below"}
 
 
