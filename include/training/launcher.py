@@ -66,7 +66,8 @@ def launch_training(order: WorkerOrder, *, store: ObjectStore) -> WorkerOutcome 
     order_file.write_text(order.model_dump_json(), encoding="utf-8")
     hasty = ObjectStore(store.url, patience_s=_STORE_PATIENCE_S)
     account = _AccountPublisher(store=hasty, key=f"{order.request.base}/{STEPS}", job_dir=order.job_dir)
-    previous = signal.signal(signal.SIGTERM, _Notice(order.job_dir))
+    notice = _Notice(order.job_dir)
+    previous = signal.signal(signal.SIGTERM, notice)
     process = subprocess.Popen(
         _command(order_file, order),
         env=_environment(order),
@@ -74,6 +75,7 @@ def launch_training(order: WorkerOrder, *, store: ObjectStore) -> WorkerOutcome 
         start_new_session=True,  # a signal to the job's group is for the launcher to judge, not for torchrun
         preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call; the threads of obstore hold no Python lock
     )
+    notice.process = process
     try:
         return_code = _wait(process, account, order)
     finally:
@@ -104,10 +106,16 @@ class _Notice:
 
     def __init__(self, job_dir: Path) -> None:
         self._marker = job_dir / NOTICE
+        self.process: subprocess.Popen[bytes] | None = None
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
-        if not self._marker.exists():
+        if self._marker.exists():
+            return
+        try:
             write_json(self._marker, {"action": signal.Signals(number).name})
+        except OSError:  # the disk is full: torchrun passes the signal on
+            if self.process is not None:
+                self.process.terminate()
 
 
 class _AccountPublisher:
@@ -126,8 +134,8 @@ class _AccountPublisher:
         account = read_account(self._job_dir)
         if account is None or (account, exact) == self._published:
             return
-        write_json(self._job_dir / STEPS, account)
         try:
+            write_json(self._job_dir / STEPS, account)
             self._store.put_json(self._key, {**account, "exact": exact})
         except (BaseError, OSError) as error:
             _log.warning("the account of steps could not be published, the training goes on: %s", error)

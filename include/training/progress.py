@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import logging
 import mmap
 import struct
 import time
@@ -13,6 +14,7 @@ from typing import Any
 from include.core.json_file import read_json, write_json
 from include.training.local_files import PROGRESS, STEPS, STEPS_RECORD
 
+_log = logging.getLogger("plimsoll.train")
 _SHORTEST_INTERVAL_S = 0.5
 # Resumed step, last executed step, committed step, useful seconds.
 _FIELDS = struct.Struct("=qqqd")
@@ -57,8 +59,12 @@ class StepAccount:
     def close(self) -> None:
         """Leave the account as ``steps.json`` too."""
         account = read_account(self.job_dir)
-        if account is not None:
+        if account is None:
+            return
+        try:
             write_json(self.job_dir / STEPS, account)
+        except OSError as error:  # the record holds the same
+            _log.warning("the account of steps cannot be written to %s: %s", self.job_dir, error)
 
     @property
     def samples_per_s(self) -> float | None:
@@ -109,18 +115,24 @@ class Progress:
     epochs: int
     _kept: dict[str, Any] = field(default_factory=dict)
     _written_at: float = float("-inf")
+    _failed: bool = False
 
     def due(self) -> bool:
         """Whether it is time to show the progress again: at most twice a second."""
         return time.monotonic() - self._written_at >= _SHORTEST_INTERVAL_S
 
     def show(self, *, step: int, epoch: int, loss: float, samples_per_s: float | None, **more: Any) -> None:  # noqa: ANN401 - any JSON value
-        """Write the progress."""
+        """Write the progress. A disk that takes none does not end the training: it is for people to look at."""
         self._written_at = time.monotonic()
         fixed = {"fraction": round(step / self.total, 4), "step": step, "total": self.total, "epochs": self.epochs}
         known = round(loss, 6) if math.isfinite(loss) else None
         shown = {"epoch": epoch, "loss": known, "samples_per_s": samples_per_s and round(samples_per_s, 1)}
-        write_json(self.job_dir / PROGRESS, {**fixed, **shown, **more, **self._kept})
+        try:
+            write_json(self.job_dir / PROGRESS, {**fixed, **shown, **more, **self._kept})
+        except OSError as error:
+            if not self._failed:
+                _log.warning("the progress cannot be written to %s, the training goes on: %s", self.job_dir, error)
+            self._failed = True
 
     def keep(self, **values: Any) -> None:  # noqa: ANN401 - any JSON value
         """Add values that stay in all later progress, such as the last validation accuracy."""
