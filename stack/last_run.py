@@ -29,6 +29,12 @@ class PlanSummary(Edge):
     naive: str | None = Field(
         description="The choice without sizing, with the same figures; null where no accelerator type has a price."
     )
+    saving: str | None = Field(
+        default=None, description="What the plan saves against it, with both prices, their dates and the method."
+    )
+    best_anywhere: str | None = Field(
+        default=None, description="The best plan were every engine configured; null where that is the chosen one."
+    )
 
 
 class TrainingAttempt(Edge):

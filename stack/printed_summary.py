@@ -67,8 +67,12 @@ def _plan_lines(run: LastRun) -> list[tuple[str, str]]:
             ("Alternatives", f"{plan.alternatives} could be taken, {plan.rejected} rejected, each with its reason"),
         ]
         found += [("  next best", text) for text in plan.best_alternatives]
-        if plan.naive:
-            found.append(("  unsized", plan.naive))
+        for label, text in (
+            ("  anywhere", plan.best_anywhere),
+            ("  unsized", plan.naive),
+            ("  saving", plan.saving),
+        ):
+            found += [(label, text)] if text else []
     if run.attempts:
         lost = _UNKNOWN if run.steps_lost is None else str(run.steps_lost)
         found.append(

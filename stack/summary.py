@@ -15,6 +15,7 @@ from include.core.contracts.plan import Plan, RankedOffer
 from include.core.contracts.scorecard import Scorecard, Verdict
 from include.core.store import ObjectStore
 from include.sizing.recommendation import Recommendation
+from include.sizing.remarks import saving_of
 from stack import arithmetic
 from stack.airflow_api import AirflowApi, ApiError, request
 from stack.last_run import (
@@ -160,6 +161,8 @@ def plan_summary(plan: Plan) -> PlanSummary:
         rejected=len(plan.alternatives) - len(good),
         best_alternatives=tuple(offer_line(ranked) for ranked in next_best[:_SHOWN_ALTERNATIVES]),
         naive=None if plan.naive is None else offer_line(plan.naive),
+        saving=None if (saving := saving_of(plan)) is None else saving.text,
+        best_anywhere=None if plan.anywhere is None else offer_line(plan.anywhere),
     )
 
 

@@ -52,6 +52,8 @@ class Judged:
         barred: Limits on places and quotas that it does not keep.
         violated: Limits on time, cost and carbon that its option does not keep.
         elsewhere: Why its engine may not launch it, empty where it may.
+        short: How many times its device memory the smallest layout needs, None where it has an option or memory is not
+            what is missing.
     """
 
     offer: Offer
@@ -61,6 +63,7 @@ class Judged:
     barred: tuple[Bar, ...]
     violated: tuple[Violation, ...]
     elsewhere: str
+    short: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -124,7 +127,15 @@ class Judge:
             barred=barred,
             violated=() if best is None else violations(best, question.limits),
             elsewhere=self._elsewhere(offer.engine),
+            short=self._short(offer) if best is None else None,
         )
+
+    def _short(self, offer: Offer) -> float | None:
+        device = offer.accelerator_memory_bytes
+        if device is None or not offer.accelerators or self._times.device_of(offer) is None:
+            return None
+        ratio = self._times.least_bytes(offer) / (USABLE_MEMORY * device)
+        return ratio if ratio > 1 else None
 
     def _elsewhere(self, engine: str) -> str:
         asked = self._question.engine

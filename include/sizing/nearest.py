@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from include.core.errors import NothingFitsError
+from include.sizing.assumptions import USABLE_MEMORY
 from include.sizing.judging import Judged, Question
 
 _SHOWN = 3
@@ -26,12 +27,31 @@ def nothing_fits(judged: Sequence[Judged], question: Question) -> NothingFitsErr
             todo=f"{', '.join(remedies)}, or train for fewer epochs{_elsewhere(judged)}",
         )
     mine = [item for item in judged if not item.elsewhere]
+    cramped = [item for item in mine if item.short is not None]
+    if cramped and all(item.option is None for item in mine):
+        return _too_large(min(cramped, key=lambda item: item.short or 0.0), judged, question)
     reasons = [f"{item.offer.name}: {item.reason}" for item in mine[:_SHOWN]]
     return NothingFitsError(
         f"no offer of engine {question.engine} fits",
         where=f"workload {name}",
         found=" / ".join(reasons) or "no offers at all",
         todo=f"use a smaller batch or model, bf16, or another engine{_elsewhere(judged)}",
+    )
+
+
+def _too_large(nearest: Judged, judged: Sequence[Judged], question: Question) -> NothingFitsError:
+    """Memory is what is missing: the offer that comes nearest, and how much more a device would need."""
+    assert nearest.short is not None
+    has = (nearest.offer.accelerator_memory_bytes or 0) / 1e9
+    wanted = nearest.short * has
+    return NothingFitsError(
+        f"no offer of engine {question.engine} has enough device memory",
+        where=f"workload {question.workload.name}",
+        found=f"nearest is {nearest.offer.name}: {'; '.join(nearest.blockers)}, of which {USABLE_MEMORY:.0%} is usable",
+        todo=(
+            f"use devices of {wanted:.4g} GB or more (+{wanted - has:.3g} GB), a smaller model, or a lower precision"
+            f"{_elsewhere(judged)}"
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -179,3 +180,14 @@ def test_fallbacks_take_less_memory_each_time_on_the_same_workers():
 def test_reserved_capacity_is_for_critical_runs_too():
     steady = offer(purchase=PurchaseOption.RESERVED, usd="0.2")
     assert plan(steady, offer(), criticality="critical").offer is steady
+
+
+def test_a_model_too_large_for_everything_names_the_nearest_device_and_how_much_is_missing():
+    small = offer(instance_type="small", accelerator_memory_bytes=5 * 10**8)
+    larger = offer(instance_type="larger", accelerator_memory_bytes=10**9)
+    with pytest.raises(
+        NothingFitsError, match=r"nearest is larger/.*needs 1.01 GB of device memory, has 1.00 GB"
+    ) as caught:
+        plan(small, larger)
+    advised = float(re.search(r"devices of ([\d.]+) GB", str(caught.value))[1])
+    assert plan(offer(accelerator_memory_bytes=int(advised * 1.001e9))).instances == 1
