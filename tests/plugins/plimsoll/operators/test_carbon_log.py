@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from include.catalog.local import local_offer
 from include.config.run_record import RunRecord
 from include.config.workload import Workload
 from include.core.contracts.measured import Measured
@@ -12,8 +15,11 @@ from include.core.contracts.plan import Plan
 from include.core.json_codec import to_json
 from include.ledger.charges import Charge
 from include.ledger.corrections import read_corrections
+from plimsoll import task_ids
 from plimsoll.hooks.installation import Installation
 from plimsoll.operators.carbon_log import CarbonLogOperator
+from plimsoll.operators.plan_training import PlanTrainingOperator
+from tests.support.offers import demand
 from tests.support.task_context import DAG_ID, RUN_ID, FakeTaskInstance, context, write_run
 
 RUN = {"dag_id": DAG_ID, "run_id": RUN_ID}
@@ -62,6 +68,23 @@ def test_the_next_plan_learns_from_it_once(place: Installation, run: RunRecord) 
     [found] = read_corrections(place.ledger)
     assert (found.family, found.device, found.runs) == (run.workload.model.factory, "this-machine", 1)
     assert found.memory_ratio is None
+
+
+def test_the_plan_task_of_the_next_run_is_corrected_by_it(
+    place: Installation, run: RunRecord, planned: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pay(place, gco2e=1.5)
+    finish(place, run)
+    offers = (local_offer(place.settings, today=date(2026, 11, 30)),)
+    monkeypatch.setattr(place.engine, "offers", lambda _: offers, raising=False)
+    needs = demand(family=run.workload.model.factory)
+    ti = FakeTaskInstance(xcoms={task_ids.PROFILE: {"demand": to_json(needs)}})
+    predicted = PlanTrainingOperator(task_id="plan").execute(context(ti))["prediction"]
+    assert "corrected by 1 runs" in predicted["method"]
+    assert predicted["step_s"] == planned.prediction.step_s, "what is measured against stays as it was"
+    assert planned.prediction.step_s is not None
+    slower = MEASURED.step_s > planned.prediction.step_s
+    assert (predicted["time_s"] > planned.prediction.time_s) is slower
 
 
 def test_the_job_is_told_what_goes_to_mlflow(place: Installation, run: RunRecord) -> None:
