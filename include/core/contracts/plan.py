@@ -81,8 +81,8 @@ class Prediction:
             measured step is held against.
         traced_peak_bytes: Peak of the training's own tensors on one device, without margin and before anything learned
             went in, None where unknown: what a measured peak is held against.
-        step_parts: Seconds of a step by what takes them: ``device``, ``communication``, ``offload`` add up, ``data`` goes
-            on beside them; empty where unknown.
+        step_parts: Seconds of a step by what takes them: ``device``, ``communication``, ``offload`` add up, ``data``
+            goes on beside them; empty where unknown.
         interruptions: Interruptions that are expected over the whole training, None where unknown.
     """
 
