@@ -31,7 +31,7 @@ class TrainingSection(Edge):
 
     epochs: int = Field(default=20, ge=1, le=100_000)
     batch_size: int = Field(default=64, ge=1, le=65_536)
-    optimizer: Literal["adamw", "sgd"] = "adamw"
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     lr: float = Field(default=0.003, gt=0, le=10)
     weight_decay: float = Field(default=0.01, ge=0, le=1)
     schedule: Literal["cosine", "constant", "linear"] = "cosine"

@@ -65,10 +65,10 @@ def trace_table(shape: StepShape, *, repeats: Repeats | None = None, shards: Seq
     return Table(cases=(*cases, *halves), states=states, shards_traced=traced)
 
 
-def trace_case(shape: StepShape, *, shard: int = 1) -> StepCase:
+def trace_case(shape: StepShape, *, shard: int = 1, repeats: Repeats | None = None) -> StepCase:
     """The one case of the shape's own execution, traced whatever the size of the model."""
-    states = trace_states(shape)
-    return next(case for case in _cases(shape, states, None, (shard,), traced=shard > 1) if case.shard == shard)
+    states = _deep(trace_states, shape, repeats, extrapolated_states)
+    return _cases(shape, states, repeats, (shard,), traced=shard > 1)[0]
 
 
 def _cases(

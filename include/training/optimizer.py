@@ -23,8 +23,9 @@ def build_optimizer(
         foreach: Whether parameters are updated in groups; parameters on different meshes cannot be.
     """
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if training.optimizer == "adamw":
-        return torch.optim.AdamW(learned, lr=training.lr, weight_decay=training.weight_decay, foreach=foreach)
+    if training.optimizer != "sgd":
+        kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
+        return kind(learned, lr=training.lr, weight_decay=training.weight_decay, foreach=foreach)
     return torch.optim.SGD(
         learned, lr=training.lr, momentum=_MOMENTUM, weight_decay=training.weight_decay, foreach=foreach
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import torch
+from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
 from include.core.contracts.plan import Layout
@@ -56,13 +58,21 @@ def steps(model: torch.nn.Module, shape: StepShape, *, rows: int, syncing: Calla
 
 
 def peak_of(run: Callable[[], object]) -> int:
-    """Highest running sum of allocated minus freed bytes while the function runs."""
+    """Highest total of the allocator, in its own events, while the function runs; above what was there before.
+
+    The total covers memory that another thread gives back, such as that of a collective; such a thread leaves no event.
+    """
+    gc.collect()  # what an earlier run left is not freed in the middle of this one
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         run()
-    events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
-    events.sort(key=lambda event: event.start_ns())
-    now = highest = 0
-    for event in events:
-        now += event.nbytes()
-        highest = max(highest, now)
-    return highest
+    totals = []
+    waiting = list(profiler.profiler.kineto_results.experimental_event_tree())
+    while waiting:
+        event = waiting.pop()
+        waiting.extend(event.children)
+        if event.tag == _EventType.Allocation:
+            found = event.extra_fields
+            totals.append((event.start_time_ns, found.total_allocated, found.alloc_size))
+    totals.sort()
+    _, first, size = totals[0]
+    return max(total for _, total, _ in totals) - (first - size)

@@ -21,7 +21,9 @@ def test_constant_stays() -> None:
     assert {learning_rate(training, step=step, total_steps=10) for step in range(10)} == {0.1}
 
 
-@pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("sgd", torch.optim.SGD)])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("adamw", torch.optim.AdamW), ("adam", torch.optim.Adam), ("sgd", torch.optim.SGD)]
+)
 def test_workload_names_the_optimizer(name: str, kind: type) -> None:
     model = torch.nn.Linear(2, 2)
     optimizer = build_optimizer(model, TrainingSection(optimizer=name, lr=0.5, weight_decay=0.25))
