@@ -15,7 +15,7 @@ from include.config.workload import Workload
 from include.core.contracts.demand import Demand, StepCase
 from include.core.contracts.plan import Layout, Recompute
 from include.sizing.communication import Exchange, Mesh
-from include.sizing.demand_table import StepWork, find_case, memory_of, work_of
+from include.sizing.demand_table import StepWork, memory_of, work_of
 
 RECOMPUTE: tuple[Recompute, ...] = ("off", "selective", "block")
 _HALF_WIDTH = 0.5
@@ -82,6 +82,7 @@ class LayoutTable:
         self._gathered, self._reduced, self._state = self._model_bytes(reduced_width)
         self._fits: dict[tuple[object, ...], int | None] = {}
         self._least: dict[int, int | None] = {}
+        self._largest: dict[tuple[Way, float], Fit | None] = {}
         self._work: dict[tuple[object, ...], StepWork] = {}
 
     @property
@@ -122,8 +123,35 @@ class LayoutTable:
         for micro in divisors(rows):
             yield self._layout(way, micro, rows // micro)
 
+    def never_faster(self, way: Way) -> bool:
+        """Whether saving memory in this way costs time, as it should: none of its work is less than without it."""
+        plain, saving = self._cases.get(("off", way.mesh.shard)), self._cases[way.recompute, way.mesh.shard]
+        if plain is None:
+            return False
+        return all(
+            more >= less
+            for more, less in (
+                (saving.flop_per_sample, plain.flop_per_sample),
+                (saving.bytes_moved_per_sample, plain.bytes_moved_per_sample),
+                (saving.bytes_moved_per_pass, plain.bytes_moved_per_pass),
+                (saving.bytes_moved_per_update, plain.bytes_moved_per_update),
+                (saving.ops_per_pass, plain.ops_per_pass),
+                (saving.ops_per_update, plain.ops_per_update),
+            )
+        )
+
+    def in_one_pass(self, way: Way) -> Layout:
+        """The layout of a way with the fewest passes, whether or not it fits anywhere."""
+        return self._layout(way, self._rows(way), 1)
+
     def largest_fitting(self, way: Way, room: float) -> Fit | None:
         """The largest micro-batch whose traced peak is within the room; it is also the fastest, see ``StepTimes``."""
+        key = (way, room)
+        if key not in self._largest:
+            self._largest[key] = self._find_largest(way, room)
+        return self._largest[key]
+
+    def _find_largest(self, way: Way, room: float) -> Fit | None:
         rows = self._rows(way)
         for micro in divisors(rows):
             found = self._remembered(way, micro, rows // micro)
@@ -202,7 +230,7 @@ class LayoutTable:
 
     def update_bytes(self, layout: Layout) -> float:
         """Traffic of the optimizer's update of one worker."""
-        case = find_case(self.demand, layout)
+        case = self._cases.get((layout.activation_checkpointing, layout.shard))
         return 0.0 if case is None else case.bytes_moved_per_update
 
     def host_bytes(self, *, workers: int, share: float, offload: bool) -> float:

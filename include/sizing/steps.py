@@ -24,6 +24,7 @@ from include.sizing.assumptions import (
     MEMORY_MARGIN_RECOMPUTED,
     NO_BACKEND,
     PCIE_BYTES_PER_S,
+    REACHED_BANDWIDTH,
     REACHED_LINK,
     USABLE_MEMORY,
 )
@@ -33,6 +34,7 @@ from include.sizing.roofline import device_s, local_s
 
 # Instances of a training that spans several: more would need a figure for contention in the network.
 INSTANCES = (1, 2, 4, 8)
+_PLAIN = ("off", False)
 _HIRED = (PurchaseOption.SPOT, PurchaseOption.ON_DEMAND)
 
 
@@ -76,6 +78,10 @@ class Found(NamedTuple):
     parts: dict[str, float]
 
 
+def _key(found: Found) -> tuple[float, tuple[int, ...]]:
+    return found.seconds, complexity(found.fit.layout)
+
+
 def device_name(offer: Offer) -> str:
     """Under which name corrections of an offer's hardware are kept."""
     return offer.accelerator or offer.instance_type
@@ -100,6 +106,8 @@ class StepTimes:
         self._ways: dict[int, tuple[Way, ...]] = {}
         self._best: dict[tuple[object, ...], Found | None] = {}
         self._least: dict[tuple[object, ...], int] = {}
+        self._never_faster: dict[tuple[int, str], bool] = {}
+        self._bounds: dict[tuple[Way, Device], float] = {}
 
     def correction_of(self, offer: Offer) -> Correction | None:
         """What earlier runs taught of an offer's hardware."""
@@ -200,20 +208,6 @@ class StepTimes:
         inside = min(layout.workers, max(1, offer.accelerators))
         return self.table.host_bytes(workers=inside, share=inside / layout.shard, offload=layout.offload)
 
-    def ways_that_fit(self, offer: Offer, device: Device, instances: int) -> list[Found]:
-        """Every way with its largest micro-batch that fits."""
-        links = Links(workers=1, interconnect=device.interconnect, network=offer.network_bytes_per_s)
-        found = []
-        for inside in self._worker_counts(device.accelerators, instances, offer):
-            for way in self._ways_of(inside * instances):
-                room = (USABLE_MEMORY * device.memory_bytes - GPU_CONTEXT_BYTES) / self._factor(offer, way.recompute)
-                fit = self.table.largest_fitting(way, room)
-                if fit is None or self.host_bytes(offer, fit.layout) > USABLE_MEMORY * offer.ram_bytes:
-                    continue
-                parts = self.parts(fit.layout, device=device, links=links._replace(workers=inside))
-                found.append(Found(sum(parts.values()), fit, parts))
-        return found
-
     def fastest_within(self, offer: Offer, workers: int, room: float) -> Fit | None:
         """The fastest layout of so many workers whose traced peak is within the room."""
         device = self.device_of(offer)
@@ -230,6 +224,18 @@ class StepTimes:
 
     def parts(self, layout: Layout, *, device: Device, links: Links) -> dict[str, float]:
         """Seconds of a step by what takes them: ``device``, ``communication`` and ``offload`` where there is any."""
+        parts = self._alone(layout, device)
+        if layout.workers > 1:
+            parts["communication"] = communication_s(
+                Mesh(layout.replicate, layout.shard, layout.tensor),
+                exchange=self.table.exchange(layout),
+                passes=layout.accumulation,
+                links=links,
+            )
+        return parts
+
+    def _alone(self, layout: Layout, device: Device) -> dict[str, float]:
+        """What a worker takes without the others."""
         work = self.table.work(layout)
         parts = {}
         if layout.offload:
@@ -240,20 +246,52 @@ class StepTimes:
             moved = (weights + exchange.reduced) / layout.shard
             parts["offload"] = moved / (REACHED_LINK * PCIE_BYTES_PER_S) + update / HOST_UPDATE_BYTES_PER_S
         parts["device"] = device_s(work, tflops=device.tflops, bandwidth=device.bandwidth)
-        if layout.workers > 1:
-            parts["communication"] = communication_s(
-                Mesh(layout.replicate, layout.shard, layout.tensor),
-                exchange=self.table.exchange(layout),
-                passes=layout.accumulation,
-                links=links,
-            )
         return parts
+
+    def _bound(self, way: Way, device: Device) -> float:
+        """Seconds that no layout of a way is faster than: one pass with the whole batch, nothing exchanged."""
+        key = (way, device)
+        if key not in self._bounds:
+            self._bounds[key] = sum(self._alone(self.table.in_one_pass(way), device).values())
+        return self._bounds[key]
 
     def _fastest(self, offer: Offer, device: Device, instances: int) -> Found | None:
         if self.table.planned_as_traced or offer.engine == "local":
             return self._as_traced(offer, device)
-        found = self.ways_that_fit(offer, device, instances)
-        return min(found, key=lambda item: (item.seconds, complexity(item.fit.layout)), default=None)
+        best: Found | None = None
+        for inside in reversed(self._worker_counts(device.accelerators, instances, offer)):
+            links = Links(inside, device.interconnect, offer.network_bytes_per_s)
+            settled: Mesh | None = None
+            for way in self._ways_of(inside * instances):
+                if way.mesh == settled and self._remedy_costs(way, device):
+                    continue
+                if best is not None and self._bound(way, device) > best.seconds:
+                    continue
+                found = self._timed(way, offer, device, links)
+                if found is None:
+                    continue
+                if way[1:] == _PLAIN and found.fit.layout.accumulation == 1:
+                    settled = way.mesh
+                if best is None or _key(found) < _key(best):
+                    best = found
+        return best
+
+    def _remedy_costs(self, way: Way, device: Device) -> bool:
+        """Whether a way to save memory cannot beat one pass without it.
+
+        With offload the update moves from the device's memory to the slower one of the host, and copies come on top.
+        """
+        slower_host = REACHED_BANDWIDTH * device.bandwidth >= HOST_UPDATE_BYTES_PER_S
+        return self._never_faster[way.mesh.shard, way.recompute] and (slower_host or not way.offload)
+
+    def _timed(self, way: Way, offer: Offer, device: Device, links: Links) -> Found | None:
+        """A way with its largest micro-batch that fits, None where none does."""
+        room = (USABLE_MEMORY * device.memory_bytes - GPU_CONTEXT_BYTES) / self._factor(offer, way.recompute)
+        fit = self.table.largest_fitting(way, room)
+        if fit is None or self.host_bytes(offer, fit.layout) > USABLE_MEMORY * offer.ram_bytes:
+            return None
+        parts = self.parts(fit.layout, device=device, links=links)
+        return Found(sum(parts.values()), fit, parts)
 
     def _as_traced(self, offer: Offer, device: Device) -> Found | None:
         """One worker with the traced micro-batch."""
@@ -296,7 +334,9 @@ class StepTimes:
 
     def _ways_of(self, workers: int) -> tuple[Way, ...]:
         if workers not in self._ways:
-            self._ways[workers] = tuple(self.table.ways(workers))
+            ways = self._ways[workers] = tuple(self.table.ways(workers))
+            for way in ways:
+                self._never_faster.setdefault((way.mesh.shard, way.recompute), self.table.never_faster(way))
         return self._ways[workers]
 
     def _tight_ram(self, offer: Offer, count: int) -> int | None:

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from include.config.settings import Settings
 from include.parallel.layout import apply_layout
 from include.sizing.assumptions import USABLE_MEMORY
 from include.sizing.layouts import LayoutTable, divisors
 from include.sizing.steps import StepTimes
+from tests.support.exhaustive_plan import Search
 from tests.support.offers import demand, offer
 from tests.support.textbook_demands import GPT2, demand_of, ordered
 
@@ -60,9 +62,9 @@ def test_every_layout_keeps_the_optimizer_step_and_can_be_run(workers, precision
 
 
 def test_tensor_parallel_only_where_its_bytes_are_known():
-    assert all(way.mesh.tensor == 1 for way in table().ways(8))
-    known = replace(NEEDS, tensor_bytes_per_sample=1e6)
-    assert {way.mesh.tensor for way in table(known).ways(8)} == {1, 2, 4, 8}
+    unknown = replace(NEEDS, tensor_bytes_per_sample=None)
+    assert all(way.mesh.tensor == 1 for way in table(unknown).ways(8))
+    assert {way.mesh.tensor for way in table().ways(8)} == {1, 2, 4, 8}
 
 
 def test_without_a_table_only_the_traced_micro_batch_is_known():
@@ -81,12 +83,15 @@ def test_the_largest_micro_batch_that_fits_is_taken():
     assert made.largest_fitting(way, sizes[1] - 1) is None
 
 
-def test_the_fastest_layout_is_the_fastest_of_all_that_fit():
-    where, asked = offer(**GPUS), times()
-    best = asked.best(where, 1)
-    device = asked.device_of(where)
-    found = [item.seconds for item in asked.ways_that_fit(where, device, 1)]
-    assert best.step_s == min(found)
+@pytest.mark.parametrize("memory", [4, 8, 40])
+@pytest.mark.parametrize("instances", [1, 2])
+def test_the_fastest_layout_is_the_fastest_of_all_that_fit(memory, instances):
+    where = offer(**{**GPUS, "accelerator_memory_bytes": memory * 10**9})
+    order = ordered(batch_size=48)
+    best = StepTimes(NEEDS, order).best(where, instances)
+    everything = Search(NEEDS, order, [where], Settings()).steps(where)
+    assert len(everything) > 50
+    assert best.step_s == min(step.step_s for count, step in everything if count == instances)
     assert best.peak_bytes <= USABLE_MEMORY * where.accelerator_memory_bytes
 
 
