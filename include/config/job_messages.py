@@ -77,10 +77,10 @@ class JobRequest(Edge):
     demand: Demand | None = None
     layout: Layout | None = None
     fallback_layouts: tuple[Layout, ...] = ()
-    predicted_peak_bytes: int | None = None
+    predicted_peak_bytes: int | None = Field(default=None, ge=0)
     interruptions_per_h: float | None = Field(default=None, ge=0)
     rendezvous: Rendezvous | None = None
-    checkpoint_every_steps: int | None = None
+    checkpoint_every_steps: int | None = Field(default=None, ge=1)
     checkpoint_uri: str | None = None
     recipe: Recipe | None = None
     candidate: Candidate | None = None

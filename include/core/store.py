@@ -112,7 +112,7 @@ class ObjectStore:
         """Content of an object, or None where there is none."""
         try:
             return bytes(obstore.get(self._backend, check_key(key)).bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):  # a folder is no object
             return None
 
     def exists(self, key: str) -> bool:
@@ -184,8 +184,11 @@ class ObjectStore:
         Raises:
             FileNotFoundError: There is no such object.
         """
-        for chunk in obstore.get(self._backend, check_key(key)).stream():
-            yield bytes(chunk)
+        try:
+            for chunk in obstore.get(self._backend, check_key(key)).stream():
+                yield bytes(chunk)
+        except IsADirectoryError as error:
+            raise FileNotFoundError(key) from error
 
     def place(self, path: Path, key: str) -> None:
         """Put a local file that will never change into the store.
@@ -269,7 +272,7 @@ class ObjectStore:
         try:
             answer = await obstore.get_async(self._backend, check_key(key))
             return bytes(await answer.bytes_async())
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             return None
 
     async def get_json_async(self, key: str) -> Any:  # noqa: ANN401 - any JSON value

@@ -162,7 +162,16 @@ def read_shard(store: ObjectStore, shard: Shard) -> Any:  # noqa: ANN401 - an Ar
             allowed=f"sha256 {shard.sha256}",
             todo="delete the manifest.json beside it and run prepare again",
         )
-    return pq.read_table(pa.BufferReader(data))
+    table = pq.read_table(pa.BufferReader(data))
+    if len(table) != shard.rows:
+        raise DataError(
+            "a shard has other rows than the manifest says",
+            where=shard.key,
+            found=f"{len(table)} rows",
+            allowed=f"{shard.rows} rows",
+            todo="delete the manifest.json beside it and run prepare again",
+        )
+    return table
 
 
 def shard_columns(table: Any, manifest: DatasetManifest) -> dict[str, Any]:  # noqa: ANN401 - an Arrow table

@@ -104,6 +104,9 @@ def _execute(context: JobContext) -> ExitCode:
         return ExitCode.BAD_INPUT
     except Exception as error:  # noqa: BLE001 - the one boundary: every failure becomes an outcome and an exit code
         _log.error("job failed\n%s", traceback.format_exc())
+        if context.store.get_json(f"{request.base}/outcome.json") == {"status": "done"}:
+            _log.error("another process has finished this attempt; its outcome stays")
+            return ExitCode.ERROR
         _tell(context, status="error", error=f"{type(error).__name__}: {error}")
         return ExitCode.ERROR
     _tell(context, status="done")

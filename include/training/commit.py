@@ -17,6 +17,8 @@ from include.core.json_codec import from_json, to_json
 COMMIT, LAYOUT = "COMMIT.json", "layout.json"
 # Grows when the meaning of the saved tensors changes; older checkpoints are then refused by their hash.
 STATE_FORMAT = 2
+# End of the fingerprint where the rows were streamed from their shards, which is another order.
+STREAMED = ":streamed"
 _NAME = re.compile(r"^step-(\d{1,18})-(\d{1,18})$")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -81,10 +83,15 @@ def refuse_foreign(commit: CheckpointCommit, *, uri: str, config: str, fingerpri
         ("other data", commit.dataset_fingerprint, fingerprint),
     ):
         if found != allowed:
+            same_rows = found.removesuffix(STREAMED) == allowed.removesuffix(STREAMED)
             raise UserError(
-                f"the checkpoint belongs to {what}",
+                "the checkpoint belongs to the same rows in another order"
+                if same_rows
+                else f"the checkpoint belongs to {what}",
                 where=uri,
                 found=found,
                 allowed=allowed,
-                todo="start a new run, or restore the workload file that this run began with",
+                todo="set PLIMSOLL_STREAM_ABOVE_BYTES as it was when this run began"
+                if same_rows
+                else "start a new run, or restore the workload file that this run began with",
             )

@@ -81,7 +81,7 @@ def _recording(order: WorkerOrder, trainer: Trainer) -> AbstractContextManager[R
         rank=torch.distributed.get_rank(),
         world=torch.distributed.get_world_size(),
         dcgm_url=order.settings.dcgm_url,
-        profile_steps=asked if isinstance(asked, int) else 0,
+        profile_steps=max(asked, 0) if isinstance(asked, int) else 0,
         loader_queue=getattr(trainer.source, "queue_depth", None),  # only streams have a queue
     )
 

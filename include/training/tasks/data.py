@@ -17,8 +17,9 @@ from include.data.location import uri_files
 from include.data.manifest import read_manifest
 from include.data.sources import roots_of
 from include.training.batches import BatchSource, Examples, MemorySource
+from include.training.commit import STREAMED
 from include.training.imports import load_callable
-from include.training.stream_source import open_source
+from include.training.stream_source import StreamSource, open_source
 from include.training.user_code import user_code
 
 # Tasks whose labels are numbers of classes.
@@ -69,7 +70,8 @@ def open_data(request: JobRequest, *, store: ObjectStore, settings: Settings, de
         validation=validation,
         input_shape=manifest.input_shape,
         classes=len(manifest.classes),
-        fingerprint=manifest.fingerprint,
+        # Rows come in another order from memory than from a stream: an offset means something in one of them alone.
+        fingerprint=f"{manifest.fingerprint}{STREAMED}" if isinstance(train, StreamSource) else manifest.fingerprint,
     )
 
 

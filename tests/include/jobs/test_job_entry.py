@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from include.core.errors import StoreError
 from include.core.exit_codes import ExitCode
 from include.core.store import ObjectStore
 from include.jobs.__main__ import main
@@ -50,10 +51,10 @@ def test_request_that_is_no_json_is_named(entry: Callable, file_store: ObjectSto
 def test_mistakes_of_a_request_are_one_line_each(entry: Callable, file_store: ObjectStore) -> None:
     raw = build_request("train").model_dump(mode="json")
     del raw["run_id"]
-    file_store.put_json("runs/r/request.json", {**raw, "attempt": 0, "colour": "red"})
+    file_store.put_json("runs/r/request.json", {**raw, "attempt": 0, "colour": "red", "checkpoint_every_steps": -1})
     code, log = entry("train", file_store.uri("runs/r/request.json"))
     assert code == ExitCode.BAD_INPUT
-    for line in ("run_id: missing", "attempt: found 0", "colour: unknown key"):
+    for line in ("run_id: missing", "attempt: found 0", "colour: unknown key", "checkpoint_every_steps: found -1"):
         assert line in log
     assert "pydantic.dev" not in log
 
@@ -108,6 +109,21 @@ def test_setting_that_cannot_be_used_is_named_with_its_choice(
     code, log = entry("train", "file:///store/runs/r/request.json")
     assert code == ExitCode.BAD_INPUT
     assert f"{variable} cannot be used | found: {value!r} | allowed: {allowed}" in log
+
+
+def test_failure_does_not_undo_the_outcome_of_who_finished_the_same_attempt(
+    entry: Callable, file_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = build_request("account")
+    file_store.put_json(f"{request.base}/request.json", request.model_dump(mode="json"))
+
+    def lose(_: object) -> None:
+        file_store.put_json(f"{request.base}/outcome.json", {"status": "done"})
+        raise StoreError("already committed; another process runs the same attempt")
+
+    monkeypatch.setattr("include.jobs.account.run", lose)
+    assert entry("account", file_store.uri(f"{request.base}/request.json"))[0] == ExitCode.ERROR
+    assert file_store.get_json(f"{request.base}/outcome.json") == {"status": "done"}
 
 
 def test_documents_of_a_finished_job_are_in_the_store(
