@@ -140,10 +140,6 @@ class LayoutTable:
             )
         )
 
-    def in_one_pass(self, way: Way) -> Layout:
-        """The layout of a way with the fewest passes, whether or not it fits anywhere."""
-        return self._layout(way, self._rows(way), 1)
-
     def largest_fitting(self, way: Way, room: float) -> Fit | None:
         """The largest micro-batch whose traced peak is within the room; it is also the fastest, see ``StepTimes``."""
         key = (way, room)

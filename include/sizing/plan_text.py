@@ -51,10 +51,7 @@ def as_ranked(plan: Plan) -> RankedOffer:
 
 def named(item: RankedOffer) -> str:
     """Count and name of what is rented."""
-    zone = f" ({item.offer.zone})" if item.offer.zone else ""
-    partition = f" as {item.offer.mig_profile}" if item.offer.mig_profile else ""
-    count = f"{item.instances} x " if item.instances > 1 else ""
-    return f"{count}{item.offer.name}{zone}{partition}"
+    return f"{item.instances} x {item.offer.name}" if item.instances > 1 else item.offer.name
 
 
 def layout_text(layout: Layout) -> str:

@@ -8,6 +8,7 @@ micro-batch that fits is the fastest: it launches fewer operators and gathers we
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -107,7 +108,6 @@ class StepTimes:
         self._best: dict[tuple[object, ...], Found | None] = {}
         self._least: dict[tuple[object, ...], int] = {}
         self._never_faster: dict[tuple[int, str], bool] = {}
-        self._bounds: dict[tuple[Way, Device], float] = {}
 
     def correction_of(self, offer: Offer) -> Correction | None:
         """What earlier runs taught of an offer's hardware."""
@@ -225,6 +225,11 @@ class StepTimes:
     def parts(self, layout: Layout, *, device: Device, links: Links) -> dict[str, float]:
         """Seconds of a step by what takes them: ``device``, ``communication`` and ``offload`` where there is any."""
         parts = self._alone(layout, device)
+        self._together(parts, layout, links)
+        return parts
+
+    def _together(self, parts: dict[str, float], layout: Layout, links: Links) -> None:
+        """Add what several workers exchange."""
         if layout.workers > 1:
             parts["communication"] = communication_s(
                 Mesh(layout.replicate, layout.shard, layout.tensor),
@@ -232,7 +237,6 @@ class StepTimes:
                 passes=layout.accumulation,
                 links=links,
             )
-        return parts
 
     def _alone(self, layout: Layout, device: Device) -> dict[str, float]:
         """What a worker takes without the others."""
@@ -248,13 +252,6 @@ class StepTimes:
         parts["device"] = device_s(work, tflops=device.tflops, bandwidth=device.bandwidth)
         return parts
 
-    def _bound(self, way: Way, device: Device) -> float:
-        """Seconds that no layout of a way is faster than: one pass with the whole batch, nothing exchanged."""
-        key = (way, device)
-        if key not in self._bounds:
-            self._bounds[key] = sum(self._alone(self.table.in_one_pass(way), device).values())
-        return self._bounds[key]
-
     def _fastest(self, offer: Offer, device: Device, instances: int) -> Found | None:
         if self.table.planned_as_traced or offer.engine == "local":
             return self._as_traced(offer, device)
@@ -265,9 +262,7 @@ class StepTimes:
             for way in self._ways_of(inside * instances):
                 if way.mesh == settled and self._remedy_costs(way, device):
                     continue
-                if best is not None and self._bound(way, device) > best.seconds:
-                    continue
-                found = self._timed(way, offer, device, links)
+                found = self._timed(way, offer, device, links, math.inf if best is None else best.seconds)
                 if found is None:
                     continue
                 if way[1:] == _PLAIN and found.fit.layout.accumulation == 1:
@@ -284,13 +279,16 @@ class StepTimes:
         slower_host = REACHED_BANDWIDTH * device.bandwidth >= HOST_UPDATE_BYTES_PER_S
         return self._never_faster[way.mesh.shard, way.recompute] and (slower_host or not way.offload)
 
-    def _timed(self, way: Way, offer: Offer, device: Device, links: Links) -> Found | None:
-        """A way with its largest micro-batch that fits, None where none does."""
+    def _timed(self, way: Way, offer: Offer, device: Device, links: Links, at_most: float) -> Found | None:
+        """A way with its largest micro-batch that fits, None where none does or where it takes longer than that."""
         room = (USABLE_MEMORY * device.memory_bytes - GPU_CONTEXT_BYTES) / self._factor(offer, way.recompute)
         fit = self.table.largest_fitting(way, room)
         if fit is None or self.host_bytes(offer, fit.layout) > USABLE_MEMORY * offer.ram_bytes:
             return None
-        parts = self.parts(fit.layout, device=device, links=links)
+        parts = self._alone(fit.layout, device)
+        if sum(parts.values()) > at_most:
+            return None
+        self._together(parts, fit.layout, links)
         return Found(sum(parts.values()), fit, parts)
 
     def _as_traced(self, offer: Offer, device: Device) -> Found | None:

@@ -56,7 +56,8 @@ def main() -> None:
     real = (local_offer(settings, today=today), *load_offers(settings, today=today).offers)
     offers = tuple(zoned(real))
     milliseconds, cpu_ms, equal, saving, plans, looked_at = {}, {}, {}, {}, {}, {}
-    for name, (demand, workload) in five().items():
+    trainings, found = five(), {}
+    for name, (demand, workload) in trainings.items():
         asked = {"demand": demand, "workload": workload, "settings": settings, "today": today}
         took, used = [], []
         for _ in range(REPEATS):
@@ -66,14 +67,18 @@ def main() -> None:
             used.append(1000 * (time.process_time() - cpu))
         milliseconds[name] = [round(value, 1) for value in sorted(took)]
         cpu_ms[name] = round(min(used), 1)
+        found[name] = plan
+    # Searches last: what they remember would slow the collector down while a plan is timed.
+    for name, (demand, workload) in trainings.items():
+        plan = found[name]
         search = Search(demand, workload, offers, settings)
         best = search.best()
         equal[name], looked_at[name] = best is not None and same(plan, best), search.looked_at
-        priced = make_plan(offers=real, **asked)
-        found = saving_of(priced)
-        saving[name] = None if found is None else round(found.share, 4)
+        priced = make_plan(offers=real, demand=demand, workload=workload, settings=settings, today=today)
+        saved = saving_of(priced)
+        saving[name] = None if saved is None else round(saved.share, 4)
         plans[name] = {
-            "bench": f"{plan.instances} x {plan.offer.name} {plan.offer.zone or ''}".strip(),
+            "bench": f"{plan.instances} x {plan.offer.name}",
             "listed_prices": f"{priced.instances} x {priced.offer.name}",
             "usd": priced.prediction.usd,
             "naive": priced.naive and f"{priced.naive.offer.name}: {priced.naive.prediction.usd:.4g} USD",
