@@ -7,7 +7,6 @@ of an epoch) or a few times per second.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -33,6 +32,7 @@ from include.training.telemetry.step_timer import StepTimer
 from include.training.validation import measure
 
 _log = logging.getLogger("plimsoll.train")
+_SHOW_EVERY_S = 0.5
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +79,7 @@ class Trainer:
     _forward: Callable[..., torch.Tensor] = field(init=False)
     _stopping: bool = False
     _save_at: int = 0
+    _show_at: float = float("-inf")
     _last_loss: float = 0.0
 
     def __post_init__(self) -> None:
@@ -147,23 +148,24 @@ class Trainer:
         )
 
     def _step(self, batches: Iterator[Batch], total: int) -> None:
-        state, account, began = self.state, self.account, time.perf_counter()
-        with self.timer.waiting():
-            batch = next(batches)
-        inputs, targets = batch.inputs, batch.targets
+        state, account, timer = self.state, self.account, self.timer
+        began = timer.clock()
+        inputs, targets, rows = next(batches)
+        computing_since = got = timer.clock()
         if inputs.device != self.device:
-            with self.timer.copying():
+            with timer.copying():
                 inputs, targets = _moved(inputs, self.device), _moved(targets, self.device)
+            computing_since = timer.clock()
         set_learning_rate(state.optimizer, learning_rate(self.training, step=state.step, total_steps=total))
-        with self.timer.computing():
-            self._descend(inputs, targets, batch.rows_global)
-        state.offset += batch.rows_global
+        self._descend(inputs, targets, rows)
+        state.offset += rows
         state.step += 1
-        self.timer.end_step(samples=len(targets))
-        account.useful_s += time.perf_counter() - began
-        account.samples += batch.rows_global
+        now = timer.end_step(samples=len(targets), waited_s=got - began, computing_since=computing_since)
+        account.useful_s += now - began
+        account.samples += rows
         account.record(last_executed_step=state.step, committed_step=self.checkpoints.last_step)
-        if self.progress.due():
+        if now >= self._show_at:
+            self._show_at = now + _SHOW_EVERY_S
             self._show()
 
     def _descend(self, inputs: torch.Tensor, targets: torch.Tensor, rows: int) -> None:

@@ -60,6 +60,7 @@ class StepTimer:
         clock: Monotonic seconds.
 
     Attributes:
+        clock: Monotonic seconds.
         after_step: Called after each step; how a profiler follows the steps.
     """
 
@@ -72,7 +73,7 @@ class StepTimer:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._rank, self._world, self._gradient_bytes = rank, world, gradient_bytes
-        self._clock = clock
+        self.clock = self._clock = clock
         self._sections = {name: Section(clock) for name in PARTS}
         self._evaluation = Section(clock)
         self._ordered = tuple(self._sections.values())
@@ -133,13 +134,22 @@ class StepTimer:
         """Validation between steps; no part of any step."""
         return self._evaluation
 
-    def end_step(self, *, samples: int) -> None:
+    def end_step(self, *, samples: int, waited_s: float | None = None, computing_since: float | None = None) -> float:
         """One optimizer step is over. What is timed after it, such as a save, counts to the next one.
 
         Args:
             samples: Rows that this rank consumed in it.
+            waited_s: Seconds of ``waiting``, for a loop that reads the clock itself: a section costs two more calls.
+            computing_since: Likewise when ``computing`` began; it ends now.
+
+        Returns:
+            The clock's time.
         """
         now = self._clock()
+        if waited_s is not None:
+            self._sections["data_wait"].add(waited_s)
+        if computing_since is not None:
+            self._sections["compute"].add(now - computing_since)
         evaluated_s = self._evaluation.total_s
         step_s = now - self._step_at - (evaluated_s - self._evaluated_s)
         self._step_at, self._evaluated_s = now, evaluated_s
@@ -156,6 +166,7 @@ class StepTimer:
             self._close_window()
         if self.after_step is not None:
             self.after_step()
+        return now
 
     def _keep(self, row: tuple[float, ...], place: int) -> None:
         if place == len(self._sample):
