@@ -6,13 +6,15 @@ Only the profile job imports this module.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from include.sizing.trace import States
 from include.sizing.trace_lines import Moments, Work
+
+SHARDED_DEPTHS = (4, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,11 @@ class Repeats:
 
     build: Callable[[int], Any]
     depth: int
-    traced: tuple[int, int] = (2, 4)
+    traced: tuple[int, int] = (2, 3)
+
+    def sharded(self) -> Repeats:
+        """The same at depths from which on sharded blocks are alike: while one runs, its neighbours are exchanged."""
+        return replace(self, traced=SHARDED_DEPTHS)
 
     def builder(self, depth: int) -> Callable[[], Any]:
         """Makes a model of this depth."""

@@ -75,7 +75,10 @@ def _cases(
     shape: StepShape, states: States, repeats: Repeats | None, shards: Sequence[int], *, traced: bool
 ) -> list[StepCase]:
     whole = _deep(_moments, shape, repeats, extrapolated_moments)
-    spread = _deep(_sharded_moments, shape, repeats, extrapolated_moments) if traced else _bound(whole, states)
+    spread = _bound(whole, states)
+    if traced:
+        deep = None if repeats is None else repeats.sharded()
+        spread = _deep(_sharded_moments, shape, deep, extrapolated_moments)
     found = []
     for shard in shards:
         moments = whole if shard == 1 else _at_shard(spread, states, shard)
