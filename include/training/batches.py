@@ -47,6 +47,13 @@ class Batch(NamedTuple):
     rows_global: int
 
 
+def moved_to(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The tensor on the device; a GPU copies from pinned memory while the host goes on."""
+    if device.type == "cuda" and not tensor.is_pinned():
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 class BatchSource(Protocol):
     """Where the loop gets its batches.
 

@@ -19,7 +19,7 @@ from include.parallel.layout import Execution
 from include.parallel.spread import Spread
 from include.parallel.step import forward_backward
 from include.training.ballots import Ballots, Count
-from include.training.batches import Batch, BatchSource
+from include.training.batches import Batch, BatchSource, moved_to
 from include.training.checkpoint import Checkpointer, RivalError
 from include.training.interval import steps_between
 from include.training.memory import raise_if_out_of_memory
@@ -109,8 +109,7 @@ class Trainer:
         """Train to the end, or to the notice.
 
         Returns:
-            True at the end, with the state committed. False when a notice ended it: the state is committed if the store
-            took it in time.
+            True at the end, with the state committed; False after a notice, committed if the store took it in time.
 
         Raises:
             UserError: The loss is not finite, or memory does not suffice.
@@ -154,7 +153,7 @@ class Trainer:
         computing_since = got = timer.clock()
         if inputs.device != self.device:
             with timer.copying():
-                inputs, targets = _moved(inputs, self.device), _moved(targets, self.device)
+                inputs, targets = moved_to(inputs, self.device), moved_to(targets, self.device)
             computing_since = timer.clock()
         set_learning_rate(state.optimizer, learning_rate(self.training, step=state.step, total_steps=total))
         self._descend(inputs, targets, rows)
@@ -234,8 +233,7 @@ class Trainer:
     def _left_out(self) -> bool:
         """Whether the save that is due is left out, because the one before still runs; all workers answer alike.
 
-        Waiting for it would make every step of a short interval wait for the disk or the network. What a kill costs is
-        then the interval that comes out: the multiples of the one that was asked for that a save takes.
+        Steps would wait for the disk or the network. What a kill costs is the interval that comes out: a multiple.
         """
         if not self.spread.of_the_first(int(self.checkpoints.busy)):
             return False
@@ -300,10 +298,3 @@ class Trainer:
             return
         self.progress.keep(**{f"validation_{name}": round(self.metric, 4)})
         _log.info("step %d validation %s %.4f", self.state.step, name, self.metric)
-
-
-def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """The tensor on the device; a GPU copies from pinned memory while the host goes on."""
-    if device.type == "cuda" and not tensor.is_pinned():
-        tensor = tensor.pin_memory()
-    return tensor.to(device, non_blocking=True)
