@@ -24,14 +24,14 @@ from include.sizing.assumptions import (
     MEMORY_MARGIN_LEARNED,
     MEMORY_MARGIN_RECOMPUTED,
     NO_BACKEND,
-    PCIE_BYTES_PER_S,
     REACHED_BANDWIDTH,
-    REACHED_LINK,
     USABLE_MEMORY,
 )
-from include.sizing.communication import Links, Mesh, communication_s
+from include.sizing.communication import Links, Mesh
+from include.sizing.hardware import Device, device_name, device_of, worker_counts
 from include.sizing.layouts import Fit, LayoutTable, Way, complexity
-from include.sizing.roofline import device_s, local_s
+from include.sizing.roofline import local_s
+from include.sizing.step_parts import StepParts
 
 # Instances of a training that spans several: more would need a figure for contention in the network.
 INSTANCES = (1, 2, 4, 8)
@@ -59,18 +59,6 @@ class StepEstimate(NamedTuple):
     peak_bytes: int
 
 
-class Device(NamedTuple):
-    """What tells one kind of accelerated hardware from another, as far as a step goes."""
-
-    name: str
-    accelerators: int
-    memory_bytes: int
-    tflops: float
-    bandwidth: float
-    interconnect: float | None
-    partition: str | None
-
-
 class Found(NamedTuple):
     """A layout with its time on the device."""
 
@@ -81,11 +69,6 @@ class Found(NamedTuple):
 
 def _key(found: Found) -> tuple[float, tuple[int, ...]]:
     return found.seconds, complexity(found.fit.layout)
-
-
-def device_name(offer: Offer) -> str:
-    """Under which name corrections of an offer's hardware are kept."""
-    return offer.accelerator or offer.instance_type
 
 
 class StepTimes:
@@ -99,6 +82,7 @@ class StepTimes:
 
     def __init__(self, demand: Demand, workload: Workload, corrections: Iterable[Correction] = ()) -> None:
         self.table = LayoutTable(demand, workload)
+        self.parts = StepParts(self.table)
         self._demand, self._batch = demand, workload.training.batch_size
         self._precision = workload.training.precision
         self._corrections: Mapping[str, Correction] = {
@@ -127,30 +111,19 @@ class StepTimes:
             return None if local_s(self._demand) is not None else "time unknown: not measured on this machine"
         if kind.startswith(NO_BACKEND):
             return f"the trainer has no backend for {kind}"
-        if self.device_of(offer) is None:
+        if device_of(offer, self._precision) is None:
             return f"time unknown: no datasheet figures for {kind} in {self._precision}"
         return None
 
     def device_of(self, offer: Offer) -> Device | None:
-        """The offer's accelerators, None where a fact is missing."""
-        tflops, bandwidth = offer.accelerator_tflops.get(self._precision), offer.memory_bandwidth_bytes_per_s
-        if not offer.accelerators or offer.accelerator_memory_bytes is None or tflops is None or bandwidth is None:
-            return None
-        return Device(
-            name=offer.accelerator or "accelerator",
-            accelerators=offer.accelerators,
-            memory_bytes=offer.accelerator_memory_bytes,
-            tflops=tflops,
-            bandwidth=bandwidth,
-            interconnect=offer.interconnect_bytes_per_s,
-            partition=offer.mig_profile,
-        )
+        """The offer's accelerators in the precision of the training, None where a fact is missing."""
+        return device_of(offer, self._precision)
 
     def best(self, offer: Offer, instances: int) -> StepEstimate | None:
         """The fastest layout that fits; None where none does or where no time can be told."""
         if offer.engine == "local" and not offer.accelerators:
             return self._on_this_machine(offer)
-        device = self.device_of(offer)
+        device = device_of(offer, self._precision)
         if device is None:
             return None
         ram = self._tight_ram(offer, device.accelerators)
@@ -193,8 +166,8 @@ class StepTimes:
     def _smallest(self, offer: Offer) -> int:
         if self.table.planned_as_traced or not offer.accelerators or offer.engine == "local":
             return self.reserved_bytes(offer, self.table.as_traced, self._demand.memory.total_bytes)
-        most = max(self._worker_counts(offer.accelerators, 1, offer)) * self.counts(offer)[-1]
-        sizes = [self.table.least_bytes(n) for n in (most, *self._worker_counts(offer.accelerators, 1, offer))]
+        most = max(worker_counts(offer, 1)) * self.counts(offer)[-1]
+        sizes = [self.table.least_bytes(n) for n in (most, *worker_counts(offer, 1))]
         options = [round(self._factor(offer, "off") * size) + GPU_CONTEXT_BYTES for size in sizes if size is not None]
         return min(options, default=self.reserved_bytes(offer, self.table.as_traced, self._demand.memory.total_bytes))
 
@@ -210,53 +183,23 @@ class StepTimes:
 
     def fastest_within(self, offer: Offer, workers: int, room: float) -> Fit | None:
         """The fastest layout of so many workers whose traced peak is within the room."""
-        device = self.device_of(offer)
+        device = device_of(offer, self._precision)
         if device is None:
             return None
         links = Links(min(workers, device.accelerators), device.interconnect, offer.network_bytes_per_s)
         fits = (self.table.largest_fitting(way, room) for way in self._ways_of(workers))
         timed = [
-            (sum(self.parts(fit.layout, device=device, links=links).values()), complexity(fit.layout), fit)
+            (sum(self.parts.of(fit.layout, device=device, links=links).values()), complexity(fit.layout), fit)
             for fit in fits
             if fit is not None and self.host_bytes(offer, fit.layout) <= USABLE_MEMORY * offer.ram_bytes
         ]
         return min(timed, key=lambda item: item[:2])[2] if timed else None
 
-    def parts(self, layout: Layout, *, device: Device, links: Links) -> dict[str, float]:
-        """Seconds of a step by what takes them: ``device``, ``communication`` and ``offload`` where there is any."""
-        parts = self._alone(layout, device)
-        self._together(parts, layout, links)
-        return parts
-
-    def _together(self, parts: dict[str, float], layout: Layout, links: Links) -> None:
-        """Add what several workers exchange."""
-        if layout.workers > 1:
-            parts["communication"] = communication_s(
-                Mesh(layout.replicate, layout.shard, layout.tensor),
-                exchange=self.table.exchange(layout),
-                passes=layout.accumulation,
-                links=links,
-            )
-
-    def _alone(self, layout: Layout, device: Device) -> dict[str, float]:
-        """What a worker takes without the others."""
-        work = self.table.work(layout)
-        parts = {}
-        if layout.offload:
-            update = self.table.update_bytes(layout)
-            work = type(work)(flop=work.flop, bytes_moved=max(0.0, work.bytes_moved - update), ops=work.ops)
-            exchange = self.table.exchange(layout)
-            weights = 2 * layout.accumulation * self.table.offloaded_parameters_bytes
-            moved = (weights + exchange.reduced) / layout.shard
-            parts["offload"] = moved / (REACHED_LINK * PCIE_BYTES_PER_S) + update / HOST_UPDATE_BYTES_PER_S
-        parts["device"] = device_s(work, tflops=device.tflops, bandwidth=device.bandwidth)
-        return parts
-
     def _fastest(self, offer: Offer, device: Device, instances: int) -> Found | None:
         if self.table.planned_as_traced or offer.engine == "local":
             return self._as_traced(offer, device)
         best: Found | None = None
-        for inside in reversed(self._worker_counts(device.accelerators, instances, offer)):
+        for inside in reversed(worker_counts(offer, instances)):
             links = Links(inside, device.interconnect, offer.network_bytes_per_s)
             settled: Mesh | None = None
             for way in self._ways_of(inside * instances):
@@ -285,10 +228,10 @@ class StepTimes:
         fit = self.table.largest_fitting(way, room)
         if fit is None or self.host_bytes(offer, fit.layout) > USABLE_MEMORY * offer.ram_bytes:
             return None
-        parts = self._alone(fit.layout, device)
+        parts = self.parts.alone(fit.layout, device)
         if sum(parts.values()) > at_most:
             return None
-        self._together(parts, fit.layout, links)
+        self.parts.together(parts, fit.layout, links)
         return Found(sum(parts.values()), fit, parts)
 
     def _as_traced(self, offer: Offer, device: Device) -> Found | None:
@@ -298,7 +241,7 @@ class StepTimes:
             return None
         if self.host_bytes(offer, layout) > USABLE_MEMORY * offer.ram_bytes:
             return None
-        parts = self.parts(layout, device=device, links=Links(1, None, None))
+        parts = self.parts.of(layout, device=device, links=Links(1, None, None))
         return Found(sum(parts.values()), Fit(layout, traced), parts)
 
     def _on_this_machine(self, offer: Offer) -> StepEstimate | None:
@@ -321,14 +264,6 @@ class StepTimes:
         if learned is not None and learned.worst_memory_ratio is not None:
             return max(1.0, learned.worst_memory_ratio) * MEMORY_MARGIN_LEARNED
         return MEMORY_MARGIN if recompute == "off" else MEMORY_MARGIN_RECOMPUTED
-
-    def _worker_counts(self, accelerators: int, instances: int, offer: Offer) -> tuple[int, ...]:
-        """Workers in one instance: part of its accelerators where it stands alone, all of them otherwise."""
-        if offer.mig_profile or offer.engine == "local":
-            return (1,)
-        if instances > 1:
-            return (accelerators,)
-        return tuple(n for n in range(1, accelerators + 1) if accelerators % n == 0)
 
     def _ways_of(self, workers: int) -> tuple[Way, ...]:
         if workers not in self._ways:

@@ -164,7 +164,7 @@ class Search:
                         continue
                     if self.times.host_bytes(offer, layout) > USABLE_MEMORY * offer.ram_bytes:
                         continue
-                    parts = self.times.parts(layout, device=device, links=links)
+                    parts = self.times.parts.of(layout, device=device, links=links)
                     busy = sum(parts.values())
                     step_s = max(busy, data_s)
                     yield instances, StepEstimate(layout, step_s, parts, busy / step_s, memory.total_bytes, peak)
