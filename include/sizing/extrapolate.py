@@ -94,14 +94,17 @@ def extrapolated_moments(shallow: Moments, deeper: Moments, repeats: Repeats) ->
 
 
 def _matching_around(shallow: Moments, deeper: Moments) -> list[tuple[int, int]]:
+    """Moments near the turn: half of either pass, since the other half is as near to the end."""
+    forward, backward = shallow.boundary // 2, (len(shallow.names) - shallow.boundary) // 2
     before = _run(shallow.names[: shallow.boundary][::-1], deeper.names[: deeper.boundary][::-1])
     after = _run(shallow.names[shallow.boundary :], deeper.names[deeper.boundary :])
-    return [(shallow.boundary + k, deeper.boundary + k) for k in range(-before, after)]
+    return [(shallow.boundary + k, deeper.boundary + k) for k in range(-min(before, forward), min(after, backward))]
 
 
 def _matching_from_end(shallow: Moments, deeper: Moments) -> list[tuple[int, int]]:
     length = _run(shallow.names[shallow.boundary :][::-1], deeper.names[deeper.boundary :][::-1])
-    return [(len(shallow.names) - k, len(deeper.names) - k) for k in range(1, length + 1)]
+    backward = (len(shallow.names) - shallow.boundary + 1) // 2
+    return [(len(shallow.names) - k, len(deeper.names) - k) for k in range(1, min(length, backward) + 1)]
 
 
 def _run(first: Sequence[str], second: Sequence[str]) -> int:
