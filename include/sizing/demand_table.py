@@ -70,12 +70,14 @@ def memory_of(demand: Demand, layout: Layout) -> MemoryByComponent | None:
     grown = _update_held(case, held, layout) + update
     if grown > held.total + backward:
         saved, backward = 0, grown - held.total
+    passing = backward - saved
     return MemoryByComponent(
         parameters_bytes=held.parameters,
-        gradients_bytes=held.gradients,
+        # A peak that comes before the gradients are complete holds fewer of them.
+        gradients_bytes=held.gradients + min(passing, 0),
         optimizer_bytes=held.optimizer,
         activations_bytes=saved,
-        temporary_bytes=backward - saved,
+        temporary_bytes=max(passing, 0),
     )
 
 

@@ -70,6 +70,12 @@ def test_components_add_up_and_offloaded_states_are_elsewhere():
     assert (away.parameters_bytes, away.gradients_bytes, away.optimizer_bytes) == (0, 0, 0)
 
 
+def test_a_peak_before_the_gradients_are_complete_holds_fewer_of_them():
+    early = demand_of(replace(WHOLE, loss_bytes_per_sample=0.0, temporary_bytes_per_sample=0.0), sample_bytes=2)
+    found = memory_of(early, replace(LAYOUT, micro_batch=100))
+    assert (found.gradients_bytes, found.activations_bytes, found.temporary_bytes) == (0, 5000, 0)
+
+
 def test_tensor_ranks_divide_the_share_that_can_be_divided():
     found = memory_of(replace(DEMAND, tensor_share=0.5), replace(LAYOUT, micro_batch=100, tensor=2))
     assert (found.parameters_bytes, found.optimizer_bytes) == (750, 1200)
