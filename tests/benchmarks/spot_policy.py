@@ -129,7 +129,7 @@ def _fields(terms: Terms) -> dict[str, Any]:
 
 
 def table_3(sets: list[ZoneSet]) -> dict[str, float] | None:
-    """Greedy's hours on demand and on spot over all zones of the two-week traces, as in the paper's Table 3."""
+    """Greedy's hours of work on demand and on spot over all zones of the two-week traces, as in the paper's Table 3."""
     runs: list[Outcome] = []
     chosen = random.Random(1)
     for zones in sets:
@@ -145,8 +145,8 @@ def table_3(sets: list[ZoneSet]) -> dict[str, float] | None:
         return None
     return {
         "jobs": len(runs),
-        "on_demand_h": round(statistics.mean(run.on_demand_s for run in runs) / HOUR_S, 1),
-        "spot_h": round(statistics.mean(run.spot_s for run in runs) / HOUR_S, 1),
+        "on_demand_h": round(statistics.mean(TABLE_3.work_s - run.spot_work_s for run in runs) / HOUR_S, 1),
+        "spot_h": round(statistics.mean(run.spot_work_s for run in runs) / HOUR_S, 1),
         "paper_on_demand_h": 30.8,
         "paper_spot_h": 17.2,
     }

@@ -21,6 +21,7 @@ class Outcome:
         usd: What it cost.
         spot_s: Seconds on spot, changeovers included.
         on_demand_s: Seconds on demand, changeovers included.
+        spot_work_s: Seconds of work done on spot.
         elapsed_s: Seconds from start to end.
         preemptions: Times that spot was taken away.
         late: Whether it ended after the deadline.
@@ -29,6 +30,7 @@ class Outcome:
     usd: float
     spot_s: float
     on_demand_s: float
+    spot_work_s: float
     elapsed_s: float
     preemptions: int
     late: bool
@@ -49,7 +51,7 @@ def simulate(strategy: Strategy, terms: Terms, availability: NDArray[np.bool_], 
     Raises:
         ValueError: The trace ends before the job, or the strategy chose spot where there was none.
     """
-    elapsed = done = pending = usd = 0.0
+    elapsed = done = pending = usd = on_spot = 0.0
     held_s = {Held.SPOT: 0.0, Held.ON_DEMAND: 0.0, Held.NOTHING: 0.0}
     current, preemptions = NOTHING, 0
     while done < terms.work_s - _DONE_WITHIN_S:
@@ -74,10 +76,12 @@ def simulate(strategy: Strategy, terms: Terms, availability: NDArray[np.bool_], 
             pending, current = terms.changeover_s, chosen
         used = terms.tick_s
         if current.held is not Held.NOTHING:
-            worked = max(terms.tick_s - pending, 0.0)
+            able = max(terms.tick_s - pending, 0.0)
             pending = max(pending - terms.tick_s, 0.0)
-            used -= max(worked - (terms.work_s - done), 0.0)
-            done = min(done + worked, terms.work_s)
+            worked = min(able, terms.work_s - done)
+            used -= able - worked
+            done += worked
+            on_spot += worked if current.held is Held.SPOT else 0.0
             usd += used / _HOUR_S * _price(current, terms)
         held_s[current.held] += used
         elapsed += used
@@ -85,6 +89,7 @@ def simulate(strategy: Strategy, terms: Terms, availability: NDArray[np.bool_], 
         usd=usd,
         spot_s=held_s[Held.SPOT],
         on_demand_s=held_s[Held.ON_DEMAND],
+        spot_work_s=on_spot,
         elapsed_s=elapsed,
         preemptions=preemptions,
         late=elapsed > terms.deadline_s + 1.0,

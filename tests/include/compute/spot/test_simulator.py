@@ -56,6 +56,7 @@ def test_loss_keeps_the_work_and_costs_a_changeover() -> None:
     # One tick of changeover, two of work, one without spot, one of changeover, three of work.
     assert (found.elapsed_s, found.preemptions) == (8 * 600.0, 1)
     assert found.usd == pytest.approx(7 * 600 / HOUR)
+    assert (found.spot_s, found.spot_work_s) == (7 * 600.0, 3000.0)
 
 
 def test_changeover_longer_than_a_tick_goes_on_in_the_next() -> None:
