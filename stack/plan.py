@@ -28,6 +28,7 @@ from include.ledger.ledger import Ledger
 from include.sizing.limits import QUOTA_CLASSES
 from include.sizing.plan_text import describe
 from include.sizing.planner import make_plan
+from include.sizing.question import check_question
 from stack import dag_ready
 from stack.child_environment import settings_of
 from stack.errors import SettingsError, StackError
@@ -94,6 +95,8 @@ def parse_quota(text: str) -> dict[str, int]:
             raise SettingsError(
                 f"QUOTA | found: {part!r} | allowed: class=vCPUs, such as p=96,g=64; classes: {classes}"
             )
+        if kind in found:
+            raise SettingsError(f"QUOTA | found: {kind} twice in {text!r} | allowed: each class once")
         found[kind] = int(number)
     return found
 
@@ -108,20 +111,23 @@ def plan_workload(order: PlanOrder, settings: Settings, *, say: Callable[[str], 
     workload, warnings = dag_ready.choose_workload(settings.workloads, order.workload)
     for warning in warnings:
         say(warning)
-    found = DemandSource(settings=settings, say=say).of(workload, fresh=order.fresh)
     now = SystemClock().now()
     learned = _learned(settings, say)
     catalog = load_offers(settings, today=now.date(), experience=learned.experience)
     for note in catalog.notes:
         say(f"note: {note}")
+    offers = (local_offer(settings, today=now.date()), *catalog.offers)
+    # Finding out what a training needs takes minutes, so what needs no data is refused before it.
+    check_question(workload, offers, engine=order.engine, now=now)
+    found = DemandSource(settings=settings, say=say).of(workload, fresh=order.fresh)
     say(f"demand {'found again' if found.cached else 'made now'}: {found.demand.method}")
     return make_plan(
         demand=found.demand,
-        offers=(local_offer(settings, today=now.date()), *catalog.offers),
+        offers=offers,
         workload=workload,
         settings=settings,
         today=now.date(),
-        now=now,
+        now=SystemClock().now(),
         engine=order.engine,
         quota=order.quota,
         corrections=learned.corrections,

@@ -46,7 +46,8 @@ def local_offer(
     usd_per_h = Decimal(settings.usd_per_kwh) * Decimal(str(settings.peak_w)) / 1000
     source = (
         f"electricity only: {settings.usd_per_kwh} USD/kWh (stated, as of {settings.tariff_as_of}) "
-        f"x {settings.peak_w:g} W stated peak power / 1000"
+        f"x {settings.peak_w:g} W stated peak power / 1000; "
+        "charged for the whole machine and all paid time, while energy counts the CPU seconds of the work alone"
     )
     return Offer(
         instance_type=THIS_MACHINE,

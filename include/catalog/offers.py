@@ -19,6 +19,10 @@ from include.core.contracts.experience import Experience
 from include.core.contracts.offer import Offer, Price, PurchaseOption
 from include.core.store import ObjectStore
 
+# How a flag of a refused price begins, and how many of them a note names.
+_REFUSED = "price refused"
+_SHOWN = 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferList:
@@ -131,12 +135,13 @@ def _price(quote: Quote) -> Price:
 def _notes(offers: tuple[Offer, ...]) -> tuple[str, ...]:
     priced = Counter(offer.purchase for offer in offers if offer.price is not None)
     stale = sum(any(flag.startswith("stale") for flag in offer.flags) for offer in offers)
-    refused = sum(any(flag.startswith("price refused") for flag in offer.flags) for offer in offers)
+    refused = [f"{offer.name}: {flag}" for offer in offers for flag in offer.flags if flag.startswith(_REFUSED)]
     notes = []
     if stale:
         notes.append(f"{stale} of {priced.total()} prices are stale")
     if refused:
-        notes.append(f"{refused} prices were refused")
+        more = f"; and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
+        notes.append(f"{'; '.join(refused[:_SHOWN])}{more}")
     if not priced[PurchaseOption.SPOT]:
         notes.append("no spot price is known: refresh the catalog to plan with spot")
     return tuple(notes)

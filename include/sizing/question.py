@@ -36,6 +36,27 @@ def limits_from(limits: LimitsSection, *, now: datetime) -> LimitsSection:
     return limits.model_copy(update={"deadline_h": within})
 
 
+def check_question(workload: Workload, offers: Sequence[Offer], *, engine: str | None, now: datetime) -> LimitsSection:
+    """Everything that can be refused before the data is looked at.
+
+    Args:
+        workload: The workload.
+        offers: Everything on offer.
+        engine: Engine that may launch, instead of the workload's.
+        now: From when its deadline counts.
+
+    Returns:
+        The limits with the deadline as hours from now.
+
+    Raises:
+        UserError: The deadline has passed, or a region, an instance family or an engine is unknown.
+    """
+    own = workload.compute.engine
+    check_places(workload, offers)
+    check_engine(engine or own, offers, own=own)
+    return limits_from(workload.limits, now=now)
+
+
 def check_places(workload: Workload, offers: Sequence[Offer]) -> None:
     """Refuse regions and families that nobody offers.
 

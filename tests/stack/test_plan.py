@@ -60,7 +60,7 @@ def test_the_order():
     assert plan.parse([]) == plan.PlanOrder(workload="digits", engine=None, quota={}, as_json=False, fresh=False)
 
 
-@pytest.mark.parametrize("text", ["p", "p=", "p=many", "p=-1", "nothing=4", "p=1;g=2"])
+@pytest.mark.parametrize("text", ["p", "p=", "p=many", "p=-1", "nothing=4", "p=1;g=2", "p=9,p=3"])
 def test_a_quota_that_is_none_is_refused(text):
     with pytest.raises(SettingsError, match="QUOTA"):
         plan.parse_quota(text)
@@ -127,6 +127,8 @@ def test_what_a_person_gets_wrong_is_said_in_a_line_with_status_64(settings, job
     edit(settings, **sections)
     assert plan.main(["--workload=digits"]) == 64
     assert told in capsys.readouterr().err
+    # What needs no data is found before any is looked at; only the budget does.
+    assert jobs == (["prepare", "profile"] if "budget_usd" in str(sections) else [])
 
 
 def test_an_unknown_workload_or_engine_is_status_64(settings, jobs, capsys):
@@ -134,6 +136,7 @@ def test_an_unknown_workload_or_engine_is_status_64(settings, jobs, capsys):
     assert "There is no workload 'nothing'" in capsys.readouterr().err
     assert plan.main(["--engine=slurm"]) == 64
     assert "unknown engine" in capsys.readouterr().err
+    assert jobs == []
 
 
 @pytest.mark.integration

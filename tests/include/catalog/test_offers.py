@@ -89,3 +89,13 @@ def test_where_nobody_stated_a_rate_none_is_learned(tmp_path):
     seen = Experience(instance_type="c7i.xlarge", purchase="spot", interruptions=3, hours=1.0)
     listed = load_offers(Settings(store=f"file://{tmp_path}"), today=TODAY, experience=(seen,))
     assert all(o.interruptions_per_h is None for o in listed.offers if o.instance_type == "c7i.xlarge")
+
+
+def test_a_refused_price_is_named_with_its_reason(tmp_path):
+    before = date(2020, 1, 1)  # of every price of the bundled list
+    listed = load_offers(Settings(store=f"file://{tmp_path}"), today=before)
+    [note] = [note for note in listed.notes if "price refused" in note]
+    refused = [o.name for o in listed.offers if any(flag.startswith("price refused") for flag in o.flags)]
+    assert note.startswith(f"{refused[0]}: price refused: price is dated 2025-")
+    assert note.count("price refused") == 3
+    assert note.endswith(f"; and {len(refused) - 3} more")
