@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from include.carbon.intensity import load_intensities
+from include.carbon.intensity import GridIntensity, load_intensities
 from include.config.settings import Settings
 from include.core.contracts.offer import Offer, PurchaseOption
 
@@ -53,12 +53,14 @@ class Assumptions:
 
     Attributes:
         gco2e_per_kwh: Grid intensity by region of an offer, None or absent where unknown.
+        grid_source: Of what, of which year and whose these intensities are, by region of an offer.
         save_s: Seconds that one checkpoint takes beyond the copy of its bytes.
         start_s: Seconds from launch to the first step, by engine; paid for.
         interruptions_per_h: Expected interruptions per hour, by purchase option.
     """
 
     gco2e_per_kwh: Mapping[str, float | None]
+    grid_source: Mapping[str, str] = field(default_factory=dict)
     save_s: float = 0.1
     start_s: Mapping[str, float]
     interruptions_per_h: Mapping[PurchaseOption, float]
@@ -73,10 +75,14 @@ def assume(settings: Settings) -> Assumptions:
     """Assumptions of an installation: this machine stands in the region of the settings."""
     table = load_intensities()
     grid = {region: entry.gco2e_per_kwh for region, entry in table.items()}
+    sources = {region: _told(entry) for region, entry in table.items() if entry.gco2e_per_kwh is not None}
     grid["local"] = grid.get(settings.region)
+    if settings.region in sources:
+        sources["local"] = f"PLIMSOLL_REGION {settings.region}: {sources[settings.region]}"
     once_a_month = 1 / (30 * 24)
     return Assumptions(
         gco2e_per_kwh=grid,
+        grid_source=sources,
         start_s={"local": 8.0, "ec2": 60.0},
         interruptions_per_h={
             PurchaseOption.SPOT: 0.05,
@@ -85,3 +91,7 @@ def assume(settings: Settings) -> Assumptions:
             PurchaseOption.LOCAL: once_a_month,
         },
     )
+
+
+def _told(entry: GridIntensity) -> str:
+    return f"{entry.gco2e_per_kwh:g} gCO2e/kWh, {entry.scope}, average of {entry.year} ({entry.source})"

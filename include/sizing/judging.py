@@ -47,7 +47,7 @@ class Judged:
     Attributes:
         offer: The offer.
         option: Its best number of instances, or the one nearest to the limits; None where no time can be told.
-        options: All numbers of instances that keep the limits.
+        options: All numbers of instances, and layouts of them, that keep the limits.
         blockers: Reasons that no limit can be relaxed for.
         barred: Limits on places and quotas that it does not keep.
         violated: Limits on time, cost and carbon that its option does not keep.
@@ -146,7 +146,11 @@ class Judge:
 
     def single(self, offer: Offer) -> Option | None:
         """One instance of an offer, or the fewest that the model fits into; None where no time can be told."""
-        return next(iter(self._options(offer)), None)
+        return min(self._options(offer), key=lambda option: (option.instances, option.time_s), default=None)
+
+    def broken(self, option: Option) -> tuple[str, ...]:
+        """Limits on time, cost and carbon that an option does not keep, for people."""
+        return tuple(violation.text for violation in violations(option, self._question.limits))
 
     def ranked(self, judged: Judged) -> RankedOffer:
         """For the plan: with its prediction where there is one, and the reasons against it."""
@@ -185,8 +189,10 @@ class Judge:
         local = offer.engine == "local"
         key = (self._times.device_of(offer), offer.network_bytes_per_s, offer.vcpus, offer.ram_bytes, counts, local)
         if key not in self._steps:
-            found = ((n, self._times.best(offer, n)) for n in counts) if self._times.unknown(offer) is None else ()
-            self._steps[key] = tuple((n, step) for n, step in found if step is not None)
+            told = self._times.unknown(offer) is None
+            self._steps[key] = (
+                tuple((n, step) for n in counts for step in self._times.candidates(offer, n)) if told else ()
+            )
         return self._steps[key]
 
     def _best(self, keeping: Sequence[Option], others: Sequence[Option]) -> Option | None:

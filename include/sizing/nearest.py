@@ -24,7 +24,7 @@ def nothing_fits(judged: Sequence[Judged], question: Question) -> NothingFitsErr
             "no offer keeps the limits",
             where=f"workload {name}",
             found=f"nearest is {_named(nearest)}: {', '.join(texts)}",
-            todo=f"{', '.join(remedies)}, or train for fewer epochs{_elsewhere(judged)}",
+            todo=f"{', '.join(remedies)}{_or_less(nearest)}{_elsewhere(judged)}",
         )
     mine = [item for item in judged if not item.elsewhere]
     cramped = [item for item in mine if item.short is not None]
@@ -53,6 +53,15 @@ def _too_large(nearest: Judged, judged: Sequence[Judged], question: Question) ->
             f"{_elsewhere(judged)}"
         ),
     )
+
+
+def _or_less(nearest: Judged) -> str:
+    """Fewer epochs as advice, where they can help: a place stays, and so does the start with its part of a figure."""
+    if nearest.barred or nearest.option is None or not nearest.violated:
+        return ""
+    start = nearest.option.course.parts["start"] / nearest.option.time_s
+    enough = all(limit.found is not None and limit.found * start < limit.allowed for limit in nearest.violated)
+    return ", or train for fewer epochs" if enough else ""
 
 
 def _distance(item: Judged) -> tuple[bool, int, float]:

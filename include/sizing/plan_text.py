@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from include.core.contracts.offer import Offer
 from include.core.contracts.plan import Layout, Plan, Prediction, RankedOffer
 from include.sizing.assumptions import HOUR_S
 from include.sizing.remarks import saving_of
@@ -17,6 +18,8 @@ _SHOWN_FRONT = 12
 _SHOWN_NEXT = 5
 _SHOWN_REASONS = 12
 _MINUTE_S = 60.0
+# Parts of the time below this are not worth a word.
+_SHOWN_PART_S = 0.001
 
 
 def describe(plan: Plan) -> list[str]:
@@ -24,7 +27,7 @@ def describe(plan: Plan) -> list[str]:
     chosen = as_ranked(plan)
     lines = [
         f"Plan by {plan.objective.value}: {named(chosen)}: {layout_text(plan.layout)}",
-        f"  {figures_text(plan.prediction)}; checkpoint every {plan.checkpoint_every_steps} steps",
+        f"  {figures_text(plan.prediction, plan.offer)}; checkpoint every {plan.checkpoint_every_steps} steps",
         f"  {plan.rule}",
     ]
     if plan.fallback_offer:
@@ -32,6 +35,8 @@ def describe(plan: Plan) -> list[str]:
     if plan.fallback_layouts:
         lines.append(f"  when memory runs out: {'; then '.join(layout_text(found) for found in plan.fallback_layouts)}")
     lines.append(f"  {plan.prediction.method}")
+    if plan.prediction.grid is not None:
+        lines.append(f"  carbon: grid of {plan.prediction.grid}")
     lines += [f"  note: {flag}" for flag in plan.offer.flags]
     lines += [f"  note: {remark}" for remark in plan.remarks]
     lines += _beside(plan)
@@ -67,19 +72,34 @@ def layout_text(layout: Layout) -> str:
     return ", ".join([*parts, *(["offload"] if layout.offload else [])])
 
 
-def figures_text(prediction: Prediction) -> str:
-    """Time, cost, energy, carbon and memory in one line."""
+def figures_text(prediction: Prediction, offer: Offer) -> str:
+    """Time, cost, energy, carbon and memory of a training on an offer in one line."""
     parts = [
         time_text(prediction.time_s),
         _figure(prediction.usd, "USD"),
         _figure(prediction.kwh, "kWh"),
         _figure(prediction.gco2e, "gCO2e"),
-        f"{prediction.peak_device_bytes / 1e9:.3g} GB per device with margin",
+        *_memory(prediction, offer),
     ]
+    if prediction.time_parts:
+        spent = ((name, seconds) for name, seconds in prediction.time_parts.items() if seconds >= _SHOWN_PART_S)
+        parts[0] += f" (of which {', '.join(f'{name} {time_text(seconds)}' for name, seconds in spent)})"
     if prediction.step_parts and prediction.step_s is not None:
         split = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in prediction.step_parts.items())
         parts.append(f"step {prediction.step_s:.3g} s ({split})")
     return ", ".join(parts)
+
+
+def _memory(prediction: Prediction, offer: Offer) -> list[str]:
+    tensors = f"{prediction.peak_device_bytes / 1e9:.3g} GB"
+    if offer.accelerators:
+        parts = [f"{tensors} per device with margin"]
+        if prediction.host_bytes is not None:
+            parts.append(f"{prediction.host_bytes / 1e9:.3g} GB of host memory per instance")
+        return parts
+    if prediction.host_bytes is None:
+        return [f"tensors {tensors} with margin"]
+    return [f"{prediction.host_bytes / 1e9:.3g} GB of host memory, tensors alone {tensors} with margin"]
 
 
 def time_text(seconds: float | None) -> str:
@@ -117,10 +137,14 @@ def _beside(plan: Plan) -> list[str]:
         best = plan.anywhere
         assert best.prediction is not None
         layout = "" if best.layout is None else f", {layout_text(best.layout)}"
-        lines.append(f"Best anywhere: {named(best)}: {figures_text(best.prediction)}{layout}; {best.rejected}")
+        lines.append(
+            f"Best anywhere: {named(best)}: {figures_text(best.prediction, best.offer)}{layout}; {best.rejected}"
+        )
     saving = saving_of(plan)
     if plan.naive is not None and plan.naive.prediction is not None:
-        lines.append(f"Without sizing: {named(plan.naive)}: {figures_text(plan.naive.prediction)}")
+        against = f"; against it: {plan.naive.rejected}" if plan.naive.rejected else ""
+        figures = figures_text(plan.naive.prediction, plan.naive.offer)
+        lines.append(f"Without sizing: {named(plan.naive)}: {figures}{against}")
     if saving is not None:
         lines.append(f"Saving: {saving.text}")
     return lines
@@ -134,7 +158,7 @@ def _rows(items: Sequence[RankedOffer], shown: int, plan: Plan) -> list[str]:
 
 def _row(item: RankedOffer, plan: Plan) -> tuple[str, ...]:
     predicted, price = item.prediction, item.offer.price
-    mine = item.offer == plan.offer and item.instances == plan.instances
+    mine = (item.offer, item.instances, item.layout) == (plan.offer, plan.instances, plan.layout)
     return (
         named(item),
         "" if item.layout is None else layout_text(item.layout),

@@ -19,7 +19,7 @@ from include.sizing.judging import Judge, Judged, Question, Rank, on_demand_pric
 from include.sizing.nearest import nothing_fits
 from include.sizing.prediction import Forecaster, Option, twin_of
 from include.sizing.purchase import PurchaseRule, purchase_rule
-from include.sizing.question import check_engine, check_places, limits_from
+from include.sizing.question import check_question
 from include.sizing.remarks import old_price, reversed_prices
 from include.sizing.steps import StepTimes
 
@@ -62,11 +62,10 @@ def make_plan(
         UserError: The deadline has passed, or a region, an instance family or an engine is unknown.
     """
     listed = tuple(offers)
-    check_places(workload, listed)
-    check_engine(engine or workload.compute.engine, listed, own=workload.compute.engine)
+    moment = now or datetime.combine(today, time.min, UTC)
     question = Question(
         workload=workload,
-        limits=limits_from(workload.limits, now=now or datetime.combine(today, time.min, UTC)),
+        limits=check_question(workload, listed, engine=engine, now=moment),
         engine=engine or workload.compute.engine,
         quota=quota or {},
         rule=purchase_rule(workload),
@@ -156,11 +155,15 @@ def _halved(layout: Layout, batch_size: int) -> tuple[Layout, ...]:
 
 
 def _naive(judged: Sequence[Judged], judge: Judge) -> RankedOffer | None:
-    """The choice without sizing: the type with the most device memory, on demand, where it is cheapest."""
+    """The choice without sizing: the type with the most device memory, on demand, where it is cheapest.
+
+    Of what the workload may rent: its regions, its families, its quota. Limits that a prediction breaks do not count,
+    since nobody would have predicted anything; they are in the reason.
+    """
     priced = [
         (option, item)
         for item in judged
-        if item.offer.purchase is PurchaseOption.ON_DEMAND and item.offer.accelerators
+        if item.offer.purchase is PurchaseOption.ON_DEMAND and item.offer.accelerators and not item.barred
         for option in ([item.option] if item.option is not None else [])
         if option.usd is not None
     ]
@@ -175,8 +178,9 @@ def _naive(judged: Sequence[Judged], judge: Judge) -> RankedOffer | None:
     )
     if cheapest is None:
         return None
-    reason = next(item.reason for item in judged if item.offer is cheapest.offer)
-    return judge.ranked_option(cheapest, reason)
+    item = next(item for item in judged if item.offer is cheapest.offer)
+    broken = "; ".join(judge.broken(cheapest))
+    return judge.ranked_option(cheapest, "; ".join(filter(None, (item.elsewhere, broken))) or None)
 
 
 def _device_bytes(offer: Offer) -> int:

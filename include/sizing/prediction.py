@@ -43,11 +43,15 @@ class Course(NamedTuple):
         time_s: Wall seconds.
         interruptions: Expected interruptions.
         every: Steps between checkpoints.
+        parts: The wall seconds by what takes them: ``start``, ``steps``, ``validation``, ``saves``, ``interruptions``.
+        active_s: Seconds of them in which steps are run, again after interruptions, or rows validated.
     """
 
     time_s: float
     interruptions: float
     every: int
+    parts: dict[str, float]
+    active_s: float
 
 
 class Option(NamedTuple):
@@ -98,28 +102,48 @@ class Forecaster:
             rate_per_h: Expected interruptions per hour, of all instances together.
             start_s: Seconds from launch to the first step; default: what is assumed of the engine.
         """
-        demand, training, split = self.demand, self.workload.training, self.workload.data.split
-        step_s = step.step_s * ratio
-        # A training of so many steps names no epoch: the interval is then bounded by its length alone.
-        epoch = demand.steps if training.steps else max(1, demand.steps // training.epochs)
-        size = demand.checkpoint_bytes or 0
+        demand, split = self.demand, self.workload.data.split
+        steps_s = demand.steps * step.step_s * ratio
+        size = self._part_bytes(step)
         save_s = self.assumed.save_s + size / SNAPSHOT_BYTES_PER_S
-        fixed = training.checkpoint_every_steps
-        interval_s = checkpoint_seconds(
-            step_s=step_s, save_s=save_s, interruptions_per_h=rate_per_h, steps_per_epoch=epoch
-        )
-        every = fixed or whole_steps(interval_s, step_s=step_s, steps_per_epoch=epoch)
-        interval_s = fixed * step_s if fixed else interval_s
-        busy = demand.steps * step_s * (1 + FORWARD_SHARE * split.validation / (1 - split.validation - split.test))
-        saving = demand.steps * step_s / interval_s * save_s
+        interval_s, every = self._interval(step.step_s * ratio, save_s=save_s, rate_per_h=rate_per_h)
+        validation = steps_s * FORWARD_SHARE * split.validation / (1 - split.validation - split.test)
+        saving = steps_s / interval_s * save_s
         start = self.start_s(engine) if start_s is None else start_s
-        interruptions = (busy + saving) / HOUR_S * rate_per_h
+        interruptions = (steps_s + validation + saving) / HOUR_S * rate_per_h
         lost = start + size / RESTORE_BYTES_PER_S + interval_s / 2
+        parts = {
+            "start": start,
+            "steps": steps_s,
+            "validation": validation,
+            "saves": saving,
+            "interruptions": interruptions * lost,
+        }
         return Course(
-            time_s=start + busy + saving + interruptions * lost,
+            time_s=sum(parts.values()),
             interruptions=interruptions,
             every=every,
+            parts=parts,
+            active_s=steps_s + validation + interruptions * interval_s / 2,
         )
+
+    def _part_bytes(self, step: StepEstimate) -> float:
+        """Bytes of a checkpoint that one worker writes and reads: its shard; replicas are written by one of them."""
+        layout = step.layout
+        whole = 1.0 - self.demand.tensor_share * (1.0 - 1.0 / layout.tensor)
+        return (self.demand.checkpoint_bytes or 0) * whole / layout.shard
+
+    def _interval(self, step_s: float, *, save_s: float, rate_per_h: float) -> tuple[float, int]:
+        """Seconds and whole steps between checkpoints."""
+        demand, training = self.demand, self.workload.training
+        if fixed := training.checkpoint_every_steps:
+            return min(fixed, demand.steps) * step_s, fixed
+        # A training of so many steps names no epoch: the interval is then bounded by its length alone.
+        epoch = demand.steps if training.steps else max(1, demand.steps // training.epochs)
+        seconds = checkpoint_seconds(
+            step_s=step_s, save_s=save_s, interruptions_per_h=rate_per_h, steps_per_epoch=epoch, steps=demand.steps
+        )
+        return seconds, whole_steps(seconds, step_s=step_s, steps_per_epoch=epoch, steps=demand.steps)
 
     def start_s(self, engine: str) -> float:
         """Seconds from launch to the first step; a machine of the user's own is taken as one that has to be booted."""
@@ -127,7 +151,7 @@ class Forecaster:
 
     def option(self, offer: Offer, instances: int, step: StepEstimate, course: Course) -> Option:
         """Cost, energy and carbon of a course on an offer."""
-        kwh, gco2e = self._energy(offer, instances, step, course.time_s)
+        kwh, gco2e = self._energy(offer, instances, step, course)
         return Option(offer, instances, step, course, course.time_s, self._usd(offer, instances, course), kwh, gco2e)
 
     def _usd(self, offer: Offer, instances: int, course: Course) -> float | None:
@@ -148,15 +172,16 @@ class Forecaster:
         return (price + rest * (fallback - price)) * hours
 
     def _energy(
-        self, offer: Offer, instances: int, step: StepEstimate, time_s: float
+        self, offer: Offer, instances: int, step: StepEstimate, course: Course
     ) -> tuple[float | None, float | None]:
         """As the agent will account for it: a shared machine by CPU seconds, a rented one in whole.
 
-        An accelerated machine is at its peak power while the accelerators are busy, at idle power while they wait for
-        data.
+        An accelerated machine is at its peak power while the accelerators are busy, at idle power while it starts,
+        copies a checkpoint, reads one back, or waits for data.
         """
         # A worker keeps its threads busy.
-        cpu_s = time_s * (step.busy * offer.vcpus if offer.accelerators else self.demand.vcpus)
+        time_s = course.time_s
+        cpu_s = course.active_s * step.busy * offer.vcpus if offer.accelerators else time_s * self.demand.vcpus
         cores, idle_w, peak_w = offer.vcpus, offer.idle_w, offer.peak_w
         if peak_w is None:
             return None, None
@@ -182,12 +207,19 @@ class Forecaster:
             traced_peak_bytes=option.step.traced_bytes,
             step_parts=option.step.parts,
             interruptions=option.course.interruptions,
+            time_parts=option.course.parts,
+            host_bytes=option.step.host_bytes,
+            grid=None if option.gco2e is None else self.assumed.grid_source.get(option.offer.region),
         )
 
     def _method(self, option: Option, learned: Correction | None) -> str:
         offer, layout = option.offer, option.step.layout
         if offer.engine == "local" and not offer.accelerators:
             basis = "CPU seconds per step measured on this machine"
+            if offer.purchase is PurchaseOption.LOCAL:
+                basis += (
+                    "; cost of the whole machine at its peak power for all of the time, energy of the used cores alone"
+                )
         else:
             basis = f"uncalibrated roofline at {REACHED_FLOP:g} of peak FLOP/s and {REACHED_BANDWIDTH:g} of bandwidth"
         if layout.workers > 1:

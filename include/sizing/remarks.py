@@ -13,6 +13,8 @@ from include.core.contracts.offer import Offer, Price, PurchaseOption
 from include.core.contracts.plan import Plan
 
 _SHOWN = 3
+# A share above this would be rounded to all.
+_NEARLY_ALL = 0.999
 # Prices older than this are named as old in the plan.
 STALE_AFTER_DAYS = 90
 
@@ -45,12 +47,22 @@ def saving_of(plan: Plan) -> Saving | None:
         usd=before - after,
         share=share,
         text=(
-            f"{abs(before - after):.4g} USD {'less' if after <= before else 'more'} ({abs(share):.1%}) than "
+            f"{abs(before - after):.4g} USD {'less' if after <= before else 'more'} ({share_text(share)}) than "
             f"{naive.offer.name}: {after:.4g} USD at "
             f"{_terms(plan.offer.price)} against {before:.4g} USD at {_terms(naive.offer.price)}; "
             "both costs are predicted times x price, not measured"
         ),
     )
+
+
+def share_text(share: float) -> str:
+    """Part of a cost that is saved or added, in percent; never all of one of which something is left.
+
+    >>> share_text(0.99996)
+    '> 99.9 %'
+    """
+    size = abs(share)
+    return "> 99.9 %" if _NEARLY_ALL < size < 1 else f"{size:.1%}"
 
 
 def old_price(offer: Offer, today: date) -> str:

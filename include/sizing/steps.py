@@ -1,8 +1,9 @@
 """The fastest layout on some hardware, and how long its step takes. Pure.
 
 Price, region and purchase option play no part here, so hundreds of offers share the answer of one kind of hardware.
-With an offer and a number of instances given, cost, time and carbon all rise with the time of a step, so the fastest
-layout is the best by every objective, and the others need not be looked at. Of one way to spread the model the largest
+With an offer and a number of instances given, cost, time and carbon all rise with the time of a step and with the bytes
+that a worker saves, so of the layouts that divide the state alike the fastest is the best by every objective, and the
+others need not be looked at. Of one way to spread the model the largest
 micro-batch that fits is the fastest: it launches fewer operators and gathers weights fewer times, all else being equal.
 """
 
@@ -49,6 +50,7 @@ class StepEstimate(NamedTuple):
         busy: Part of the step in which the accelerators compute or exchange.
         traced_bytes: Peak of the training's tensors on one device, without margin and before anything learned went in.
         peak_bytes: The same with what was learned, margin and the driver's context.
+        host_bytes: Memory of the host that the workers of one instance take.
     """
 
     layout: Layout
@@ -57,6 +59,7 @@ class StepEstimate(NamedTuple):
     busy: float
     traced_bytes: int
     peak_bytes: int
+    host_bytes: int
 
 
 class Found(NamedTuple):
@@ -69,6 +72,21 @@ class Found(NamedTuple):
 
 def _key(found: Found) -> tuple[float, tuple[int, ...]]:
     return found.seconds, complexity(found.fit.layout)
+
+
+def _seconds_to_beat(best: Mapping[tuple[int, int], Found], divided: tuple[int, int]) -> float:
+    """The fastest step so far of a layout that divides the state among as many workers or more."""
+    rivals = (found.seconds for (shard, tensor), found in best.items() if shard >= divided[0] and tensor >= divided[1])
+    return min(rivals, default=math.inf)
+
+
+def _undominated(best: Mapping[tuple[int, int], Found]) -> tuple[Found, ...]:
+    """Fastest first, without those that a layout before them divides as far or further."""
+    kept: list[tuple[tuple[int, int], Found]] = []
+    for divided, found in sorted(best.items(), key=lambda item: _key(item[1])):
+        if not any(shard >= divided[0] and tensor >= divided[1] for (shard, tensor), _ in kept):
+            kept.append((divided, found))
+    return tuple(found for _, found in kept)
 
 
 class StepTimes:
@@ -89,7 +107,7 @@ class StepTimes:
             c.device: c for c in corrections if (c.family, c.precision) == (demand.family, self._precision) and c.runs
         }
         self._ways: dict[int, tuple[Way, ...]] = {}
-        self._best: dict[tuple[object, ...], Found | None] = {}
+        self._best: dict[tuple[object, ...], tuple[Found, ...]] = {}
         self._least: dict[tuple[object, ...], int] = {}
         self._never_faster: dict[tuple[int, str], bool] = {}
 
@@ -121,29 +139,36 @@ class StepTimes:
 
     def best(self, offer: Offer, instances: int) -> StepEstimate | None:
         """The fastest layout that fits; None where none does or where no time can be told."""
+        return next(iter(self.candidates(offer, instances)), None)
+
+    def candidates(self, offer: Offer, instances: int) -> tuple[StepEstimate, ...]:
+        """Layouts of which one is the best whatever a checkpoint takes: the fastest, then slower ones.
+
+        Each slower one divides the state among more workers than those before it, so that checkpoints take less time.
+        """
         if offer.engine == "local" and not offer.accelerators:
-            return self._on_this_machine(offer)
+            alone = self._on_this_machine(offer)
+            return () if alone is None else (alone,)
         device = device_of(offer, self._precision)
         if device is None:
-            return None
+            return ()
         ram = self._tight_ram(offer, device.accelerators)
         key = (device, instances, offer.network_bytes_per_s if instances > 1 else None, ram, offer.engine == "local")
         if key not in self._best:
             self._best[key] = self._fastest(offer, device, instances)
-        found = self._best[key]
-        if found is None:
-            return None
-        data_s = self.data_s(offer, instances)
+        return tuple(self._estimate(offer, found, self.data_s(offer, instances)) for found in self._best[key])
+
+    def _estimate(self, offer: Offer, found: Found, data_s: float) -> StepEstimate:
         step_s = max(found.seconds, data_s)
-        parts = {**found.parts, "data": data_s} if data_s else found.parts
         layout, traced = found.fit
         return StepEstimate(
             layout=layout,
             step_s=step_s,
-            parts=parts,
+            parts={**found.parts, "data": data_s} if data_s else found.parts,
             busy=found.seconds / step_s,
             traced_bytes=traced,
             peak_bytes=self.reserved_bytes(offer, layout, traced),
+            host_bytes=round(self.host_bytes(offer, layout)),
         )
 
     def data_s(self, offer: Offer, instances: int) -> float:
@@ -195,24 +220,32 @@ class StepTimes:
         ]
         return min(timed, key=lambda item: item[:2])[2] if timed else None
 
-    def _fastest(self, offer: Offer, device: Device, instances: int) -> Found | None:
+    def _fastest(self, offer: Offer, device: Device, instances: int) -> tuple[Found, ...]:
         if self.table.planned_as_traced or offer.engine == "local":
-            return self._as_traced(offer, device)
-        best: Found | None = None
+            alone = self._as_traced(offer, device)
+            return () if alone is None else (alone,)
+        best: dict[tuple[int, int], Found] = {}
         for inside in reversed(worker_counts(offer, instances)):
             links = Links(inside, device.interconnect, offer.network_bytes_per_s)
             settled: Mesh | None = None
             for way in self._ways_of(inside * instances):
                 if way.mesh == settled and self._remedy_costs(way, device):
                     continue
-                found = self._timed(way, offer, device, links, math.inf if best is None else best.seconds)
+                divided = self._divided(way.mesh)
+                found = self._timed(way, offer, device, links, _seconds_to_beat(best, divided))
                 if found is None:
                     continue
                 if way[1:] == _PLAIN and found.fit.layout.accumulation == 1:
                     settled = way.mesh
-                if best is None or _key(found) < _key(best):
-                    best = found
-        return best
+                if divided not in best or _key(found) < _key(best[divided]):
+                    best[divided] = found
+        return _undominated(best)
+
+    def _divided(self, mesh: Mesh) -> tuple[int, int]:
+        """Among how many workers the state is divided, as far as a checkpoint goes."""
+        if not self._demand.checkpoint_bytes:
+            return 1, 1
+        return mesh.shard, mesh.tensor if self._demand.tensor_share else 1
 
     def _remedy_costs(self, way: Way, device: Device) -> bool:
         """Whether a way to save memory cannot beat one pass without it.
@@ -256,6 +289,7 @@ class StepTimes:
             busy=1.0,
             traced_bytes=traced,
             peak_bytes=self.reserved_bytes(offer, layout, traced),
+            host_bytes=round(self.host_bytes(offer, layout)),
         )
 
     def _factor(self, offer: Offer, recompute: str) -> float:

@@ -79,6 +79,7 @@ class Trainer:
     _forward: Callable[..., torch.Tensor] = field(init=False)
     _stopping: bool = False
     _save_at: int = 0
+    _longest: int = 0
     _show_at: float = float("-inf")
     _last_loss: float = 0.0
 
@@ -118,7 +119,11 @@ class Trainer:
         state, total, rows = self.state, self.total_steps, self.source.rows
         batches = self._open()
         state.model.train()
-        self._save_at = (state.step // self.every + 1) * self.every
+        # Once per epoch at the least, or as seldom as was asked for.
+        self._save_at, self._longest = (
+            (state.step // self.every + 1) * self.every,
+            max(self.every, self.steps_per_epoch),
+        )
         while state.step < total:
             self._step(batches, total)
             finished, epoch_ends, due = state.step == total, state.offset % rows == 0, state.step >= self._save_at
@@ -247,9 +252,8 @@ class Trainer:
         if self.interruptions_per_h is None:
             return (step // self.every + 1) * self.every
         if saves and steps:
-            step_s = self.account.useful_s / steps
-            best = steps_between(saves[-1], step_s, self.interruptions_per_h)
-            self.every = self.steps_per_epoch if best is None else min(best, self.steps_per_epoch)
+            best = steps_between(saves[-1], self.account.useful_s / steps, self.interruptions_per_h)
+            self.every = self._longest if best is None else min(best, self._longest)
         return step + self.spread.of_the_first(self.every)
 
     def _leave(self) -> None:

@@ -167,4 +167,4 @@ class Search:
                     parts = self.times.parts.of(layout, device=device, links=links)
                     busy = sum(parts.values())
                     step_s = max(busy, data_s)
-                    yield instances, StepEstimate(layout, step_s, parts, busy / step_s, memory.total_bytes, peak)
+                    yield instances, StepEstimate(layout, step_s, parts, busy / step_s, memory.total_bytes, peak, 0)

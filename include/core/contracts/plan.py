@@ -75,7 +75,8 @@ class Prediction:
         usd: Expected cost in US dollars.
         kwh: Expected energy in kilowatt-hours.
         gco2e: Expected carbon in grams of CO2 equivalent.
-        peak_device_bytes: Peak device memory, with margin.
+        peak_device_bytes: Peak memory of one device, with margin; without an accelerator that of the tensors, which are
+            part of the host's memory.
         method: How the figures came about.
         step_s: Seconds of one step before anything learned from earlier runs went in, None where unknown: what a
             measured step is held against.
@@ -84,6 +85,11 @@ class Prediction:
         step_parts: Seconds of a step by what takes them: ``device``, ``communication``, ``offload`` add up, ``data``
             goes on beside them; empty where unknown.
         interruptions: Interruptions that are expected over the whole training, None where unknown.
+        time_parts: Wall seconds by what takes them: ``start``, ``steps``, ``validation``, ``saves``,
+            ``interruptions`` (the expected loss to them) add up; empty where unknown.
+        host_bytes: Memory of the host that the workers of one instance take, None where unknown.
+        grid: The grid's figure that carbon is computed with, what it is an average of, its year and its source; None
+            where carbon is unknown.
     """
 
     time_s: float | None
@@ -96,6 +102,9 @@ class Prediction:
     traced_peak_bytes: int | None = None
     step_parts: dict[str, float] = field(default_factory=dict)
     interruptions: float | None = None
+    time_parts: dict[str, float] = field(default_factory=dict)
+    host_bytes: int | None = None
+    grid: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +138,8 @@ class Plan:
         objective: What was minimised.
         rule: Which rule decided spot or on-demand, in one sentence.
         alternatives: All other offers, best first, then the rejected ones with their reasons.
-        naive: The choice without sizing: the largest accelerator type on demand; None without a priced one.
+        naive: The choice without sizing: the largest accelerator type on demand in the regions, families and quota that
+            the workload may use; None without a priced one. ``rejected`` names the limits that it breaks.
         interruptions_per_h: Assumed for the chosen offer; None where nobody said.
         fallback_layouts: What to try, in this order, when the layout runs out of memory all the same.
         instances: Instances of the offer.

@@ -11,8 +11,8 @@ from include.core.contracts.offer import PurchaseOption
 from include.core.contracts.plan import Layout
 from include.sizing.plan_text import describe, layout_text, reasons, time_text
 from include.sizing.planner import make_plan
-from include.sizing.remarks import saving_of
-from tests.support.offers import demand, offer, order
+from include.sizing.remarks import saving_of, share_text
+from tests.support.offers import demand, offer, order, this_machine
 
 BIG = {"instance_type": "big", "accelerators": 8, "accelerator_memory_bytes": 80 * 10**9}
 
@@ -79,6 +79,35 @@ def test_a_plan_by_time_may_cost_more_than_the_unsized_one_and_says_so():
     assert made.offer.instance_type == "fast"
     assert "USD more (" in saving_of(made).text
     assert saving_of(made).usd < 0
+
+
+def test_time_memory_and_carbon_are_told_with_what_they_consist_of():
+    rented = offer(idle_w=20.0, peak_w=100.0)
+    text = "\n".join(describe(plan(rented, offer(usd="60", **BIG))))
+    assert "(of which start 60 s, steps 0.84 s, validation 0.0646 s, saves 0.1 s)" in text
+    assert "1.01 GB per device with margin, 0.4 GB of host memory per instance" in text
+    assert "carbon: grid of " in text
+    assert "gCO2e/kWh, " in text
+    here = make_plan(
+        demand=demand(), offers=(this_machine(),), workload=order(), settings=Settings(), today=date(2026, 11, 30)
+    )
+    text = "\n".join(describe(here))
+    assert "0.4 GB of host memory, tensors alone 0.00814 GB with margin" in text
+    assert "carbon: grid of PLIMSOLL_REGION world: 475 gCO2e/kWh, world average, average of 2018 (IEA" in text
+
+
+def test_the_unsized_choice_is_told_with_the_limits_that_it_breaks():
+    cheap, big = offer(usd="0.5"), offer(usd="60", **BIG)
+    text = "\n".join(describe(plan(cheap, big, limits={"budget_usd": 0.5})))
+    line = next(line for line in text.splitlines() if line.startswith("Without sizing: big/"))
+    assert "; against it: limits.budget_usd is 0.5, predicted 1." in line
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.5, "50.0%"), (0.9989, "99.9%"), (0.99996, "> 99.9 %"), (-0.25, "25.0%"), (1.0, "100.0%")]
+)
+def test_a_cost_that_is_left_is_never_all_saved(share, text):
+    assert share_text(share) == text
 
 
 def test_without_an_unsized_choice_there_is_no_saving():

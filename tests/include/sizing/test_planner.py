@@ -16,6 +16,7 @@ from include.core.errors import NothingFitsError
 from include.core.json_codec import from_json, to_json
 from include.sizing.planner import Plan, make_plan
 from tests.support.offers import demand, offer, order, this_machine
+from tests.support.textbook_demands import demand_of, transformer
 
 TODAY = date(2026, 11, 30)
 SPOT = PurchaseOption.SPOT
@@ -184,6 +185,54 @@ def test_the_naive_choice_is_the_largest_accelerator_on_demand_where_it_is_cheap
     )
     assert made.naive.offer.name == "big/on-demand/us-east-1"
     assert made.naive.prediction.usd == pytest.approx(55 * made.naive.prediction.time_s / 3600)
+
+
+def test_the_naive_choice_is_one_that_regions_families_and_quota_allow_and_names_the_limits_that_it_breaks():
+    big = {"accelerators": 8, "accelerator_memory_bytes": 80 * 10**9, "vcpus": 192}
+    market = (
+        this_machine(),
+        offer(instance_type="p9.big", usd="60", **big),
+        offer(instance_type="g6.far", usd="60", region="us-west-2", **big),
+        offer(instance_type="g6.near", usd="3", region="eu-north-1"),
+        offer(instance_type="g6.small", usd="1", region="eu-north-1", accelerator_memory_bytes=8 * 10**9),
+    )
+    limits = {"limits": {"budget_usd": 0.01}}
+    assert plan(*market, **limits).naive.offer.instance_type in ("p9.big", "g6.far")
+    bound = plan(*market, compute={"regions": ["eu-north-1"], "families": ["g6"]}, **limits).naive
+    assert bound.offer.name == "g6.near/on-demand/eu-north-1"
+    assert bound.rejected.startswith("engine ec2 is not configured; limits.budget_usd is 0.01, predicted 0.05")
+    quota = make_plan(
+        demand=demand(), offers=market, workload=order(), settings=Settings(), today=TODAY, quota={"p": 96, "g": 32}
+    )
+    assert quota.naive.offer.instance_type == "g6.near"
+
+
+def test_fewer_epochs_are_advised_only_where_they_can_help():
+    with pytest.raises(NothingFitsError) as start_alone_is_too_long:
+        plan(this_machine(), limits={"deadline_h": 7 / 3600})
+    with pytest.raises(NothingFitsError) as half:
+        plan(this_machine(), limits={"deadline_h": 12 / 3600})
+    assert "fewer epochs" not in str(start_alone_is_too_long.value)
+    assert "or train for fewer epochs" in str(half.value)
+
+
+def test_a_slower_step_with_more_shards_wins_where_checkpoints_are_large():
+    small = demand_of(
+        transformer(layers=4, hidden=256, vocabulary=1000, tokens=128), micro_batch=64, steps=50, family="small"
+    )
+    where = offer(accelerators=8, interconnect_bytes_per_s=1e7)
+    light, heavy = (
+        plan(
+            where,
+            needs=dataclasses.replace(small, checkpoint_bytes=size),
+            engine="ec2",
+            compute={"objective": "time"},
+        )
+        for size in (10**6, 10**13)
+    )
+    assert (light.layout.workers, heavy.layout.shard) == (1, 2)  # the table knows 1, 2 and more than 8
+    assert light.prediction.step_s < heavy.prediction.step_s
+    assert heavy.prediction.time_parts["saves"] == pytest.approx(0.1 + 1e13 / 2 / 2e9)
 
 
 def test_without_a_priced_accelerator_there_is_no_naive_choice():

@@ -30,6 +30,8 @@ WEIGHTS = {"cost": 1.0, "time": 0.5, "carbon": 2.0}
 TABLED = demand_of(
     transformer(layers=4, hidden=256, vocabulary=1000, tokens=128), micro_batch=64, steps=20_000, family="small"
 )
+# Its checkpoint takes as long as hundreds of steps, so that a slower step with more shards may be the better plan.
+HEAVY = dataclasses.replace(TABLED, steps=500, checkpoint_bytes=10**11)
 
 
 @st.composite
@@ -71,7 +73,7 @@ QUESTIONS = {
     "objective": st.sampled_from([*sorted(OBJECTIVES), "weighted"]),
     "criticality": st.sampled_from(["exploratory", "normal", "critical"]),
     "engine": st.sampled_from(["local", "ec2", "any"]),
-    "needs": st.sampled_from([demand(), TABLED]),
+    "needs": st.sampled_from([demand(), TABLED, HEAVY]),
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 from include.config.settings import Settings
 from include.core.contracts.correction import Correction
 from include.core.contracts.offer import PurchaseOption
+from include.core.contracts.plan import Layout
 from include.sizing.assumptions import assume
 from include.sizing.judging import on_demand_prices
 from include.sizing.prediction import Forecaster
@@ -32,6 +33,9 @@ class Answer:
             rate_per_h=ASSUMED.rate_of(where),
         )
         option = forecaster.option(where, 1, step, course)
+        self.course_of = lambda layout: forecaster.course(
+            step=step._replace(layout=layout), ratio=1.0, engine=where.engine, rate_per_h=1e-9
+        )
         self.prediction = forecaster.prediction(option, learned)
         self.checkpoint_every_steps = course.every
 
@@ -42,15 +46,22 @@ def predict(where, *, needs=None, beside=(), corrections=(), **sections):
 
 def test_this_machine():
     found = predict(this_machine())
-    # 600 steps of 20 ms, validation of 0.15 / 0.65 rows per row at a third of a step, a save per 20 steps, 8 s start
-    expected = 8 + 600 * 0.02 * (1 + 0.15 / 0.65 / 3) + 30 * 0.1
+    # 600 steps of 20 ms, validation of 0.15 / 0.65 rows per row at a third of a step, a save per 5 epochs of 20
+    # steps (0.1 s is 5 % of 100 steps), 8 s start
+    parts = {"start": 8.0, "steps": 12.0, "validation": 12 * 0.15 / 0.65 / 3, "saves": 0.6}
     figures = found.prediction
-    assert found.checkpoint_every_steps == 20
-    assert figures.time_s == pytest.approx(expected, rel=1e-3)
+    assert found.checkpoint_every_steps == 100
+    assert figures.time_s == pytest.approx(sum(parts.values()), rel=1e-3)
+    assert {name: figures.time_parts[name] for name in parts} == pytest.approx(parts)
+    assert sum(figures.time_parts.values()) == pytest.approx(figures.time_s)
     assert figures.usd == pytest.approx(0.012 * figures.time_s / 3600)
     # one of two cores busy: 20 W; idle power of a shared machine is not counted
     assert figures.kwh == pytest.approx(20 * figures.time_s / 3.6e6)
     assert figures.gco2e == pytest.approx(figures.kwh * 475)
+    assert figures.host_bytes == demand().host_ram_bytes
+    assert "cost of the whole machine at its peak power for all of the time" in figures.method
+    assert figures.grid.startswith("PLIMSOLL_REGION world: 475 gCO2e/kWh, ")
+    assert "average of 2018 (IEA" in figures.grid
     assert "training only" in figures.method
     assert "measured on this machine" in figures.method
 
@@ -132,6 +143,38 @@ def test_a_machine_that_waits_for_data_takes_less_than_its_peak_power():
     free = demand(flop_per_sample=1e12)
     where = offer(idle_w=50.0, peak_w=400.0)
     bound, busy = (predict(where, needs=needs).prediction for needs in (slow, free))
-    assert busy.kwh == pytest.approx(400 * busy.time_s / 3.6e6)
+    active = busy.time_parts["steps"] + busy.time_parts["validation"]
+    assert busy.kwh == pytest.approx((50 * (busy.time_s - active) + 400 * active) / 3.6e6, rel=1e-3)
     assert 50 < bound.kwh * 3.6e6 / bound.time_s < 400
     assert bound.step_parts["data"] == pytest.approx(64 / 3)  # one of four cores drives the accelerator
+
+
+def test_a_rented_machine_is_at_idle_power_while_it_starts():
+    figures = predict(offer(idle_w=20.0, peak_w=100.0)).prediction
+    parts = figures.time_parts
+    assert parts["start"] == 60.0
+    waiting = parts["start"] + parts["saves"]
+    assert figures.kwh == pytest.approx((20 * waiting + 100 * (parts["steps"] + parts["validation"])) / 3.6e6, rel=1e-3)
+    assert figures.kwh < 0.3 * 100 * figures.time_s / 3.6e6
+
+
+def test_saves_that_take_longer_than_epochs_do_not_decide_the_time():
+    heavy = demand(checkpoint_bytes=120 * 10**9)
+    found = predict(offer(), needs=heavy)
+    assert found.prediction.time_parts["saves"] == pytest.approx(60.1)  # one, at the end
+    assert found.checkpoint_every_steps == 600
+
+
+def test_a_checkpoint_is_divided_by_the_shards_and_not_by_replicas():
+    heavy = demand(checkpoint_bytes=120 * 10**9, tensor_share=0.5)
+    answer = predict(offer(), needs=heavy)
+    saves = [
+        answer.course_of(Layout(**mesh)).parts["saves"]
+        for mesh in ({}, {"replicate": 8}, {"shard": 8}, {"tensor": 2}, {"shard": 2, "tensor": 2})
+    ]
+    assert saves == pytest.approx([60.1, 60.1, 7.6, 45.1, 22.6])
+
+
+def test_an_own_interval_longer_than_the_training_still_saves_at_the_end():
+    training = {"epochs": 30, "batch_size": 64, "checkpoint_every_steps": 10_000}
+    assert predict(this_machine(), training=training).prediction.time_parts["saves"] == pytest.approx(0.1)

@@ -166,3 +166,11 @@ def test_what_no_checkpoint_can_hold_is_refused_before_the_first_step(
     with pytest.raises(UserError, match=r"cannot hold.*rotations.*complex64.*persistent=False"):
         attempt(train_request(write_dataset(file_store), order=EACH_STEP), file_store)
     assert commits(file_store, EACH_STEP) == []
+
+
+@pytest.mark.usefixtures("quick_saves")
+def test_a_plan_that_saves_less_often_than_once_per_epoch_is_kept(file_store: ObjectStore, attempt: Attempt) -> None:
+    order = tiny_workload(epochs=6, keep_checkpoints={"last": 10})  # 4 steps per epoch
+    request = train_request(write_dataset(file_store), order=order, checkpoint_every_steps=8, interruptions_per_h=1e-9)
+    attempt(request, file_store)
+    assert commits(file_store, order) == [8, 16, 24]
