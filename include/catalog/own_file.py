@@ -11,8 +11,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     BeforeValidator,
     Field,
-    PositiveFloat,
-    PositiveInt,
     ValidationError,
     field_validator,
     model_validator,
@@ -84,15 +82,15 @@ class Machine(Priced):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,60}$")
     engine: str = Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")
     accelerator: str | None = None
-    accelerators: int = Field(default=0, ge=0)
-    vcpus: PositiveInt
-    ram_gib: PositiveFloat
-    local_ssd_gb: float | None = Field(default=None, ge=0)
-    network_gbit_per_s: PositiveFloat | None = None
-    interconnect_gb_per_s: PositiveFloat | None = None
-    idle_w: PositiveFloat | None = None
-    peak_w: PositiveFloat | None = None
-    interruptions_per_h: float | None = Field(default=None, ge=0)
+    accelerators: int = Field(default=0, ge=0, le=1024)
+    vcpus: int = Field(ge=1, le=100_000)
+    ram_gib: float = Field(gt=0, le=1e6)
+    local_ssd_gb: float | None = Field(default=None, ge=0, le=1e8)
+    network_gbit_per_s: float | None = Field(default=None, gt=0, le=1e6)
+    interconnect_gb_per_s: float | None = Field(default=None, gt=0, le=1e6)
+    idle_w: float | None = Field(default=None, gt=0, le=1e7)
+    peak_w: float | None = Field(default=None, gt=0, le=1e7)
+    interruptions_per_h: float | None = Field(default=None, ge=0, le=3600)
     mig: bool = False
 
     @model_validator(mode="after")
@@ -112,7 +110,7 @@ class Commitment(Priced):
     Attributes:
         instance_type: The type, as in the list of rented types.
         kind: What was bought; says only what the price is called.
-        zone: Zone that the capacity is reserved in, None for a discount without capacity.
+        zone: Zone of the region that capacity is reserved in; None for a discount without capacity.
         until: Last day on which it holds.
     """
 
@@ -120,6 +118,14 @@ class Commitment(Priced):
     kind: Literal["reservation", "savings-plan"]
     zone: str | None = None
     until: date
+
+    @model_validator(mode="after")
+    def _zone_goes_with_capacity(self) -> Commitment:
+        if self.kind == "savings-plan" and self.zone is not None:
+            raise ValueError("'zone' goes with a reservation; a savings plan reserves no capacity")
+        if self.zone is not None and not (self.zone.startswith(self.region) and self.zone != self.region):
+            raise ValueError(f"'zone' is one of region {self.region}, such as {self.region}a")
+        return self
 
 
 class OwnCatalog(Edge):

@@ -185,9 +185,16 @@ def committed_offers(
         The offers, and one note per commitment that is over.
 
     Raises:
-        UserError: A type that nobody described.
+        UserError: A type that nobody described, or a machine with the name of one.
     """
     facts = {offer.instance_type: offer for offer in rented}
+    if taken := sorted(facts.keys() & {machine.name for machine in own.catalog.machines}):
+        raise UserError(
+            "a machine has the name of a rented type",
+            where=own.path,
+            found=", ".join(taken),
+            allowed="names of one's own; a committed price of a rented type goes below 'commitments'",
+        )
     offers, notes = [], []
     for entry in own.catalog.commitments:
         if entry.instance_type not in facts:

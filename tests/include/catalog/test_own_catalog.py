@@ -153,6 +153,21 @@ def without(key):
         ({"commitments": [{**COMMITMENT, "instance_type": "p4x.large"}]}, "unknown instance type"),
         ({"commitments": [{**COMMITMENT, "kind": "gift"}]}, "commitments.0.kind: found 'gift'"),
         ({"currency": "EUR"}, "currency: found 'EUR' | allowed: "),
+        (
+            {"machines": [{**MACHINE, "accelerator": "T4", "accelerators": 10**12}]},
+            "machines.0.accelerators: found 1000",
+        ),
+        ({"machines": [{**MACHINE, "ram_gib": 1e300}]}, "machines.0.ram_gib: found 1e+300 | allowed: "),
+        ({"machines": [{**MACHINE, "vcpus": 10**12}]}, "machines.0.vcpus: found 1000000000000 | allowed: "),
+        ({"machines": [{**MACHINE, "network_gbit_per_s": float("inf")}]}, "'.inf' is not a finite number"),
+        ({"machines": [{**MACHINE, "interruptions_per_h": float("nan")}]}, "'.nan' is not a finite number"),
+        ({"machines": [{**MACHINE, "name": "g5.xlarge"}]}, "a machine has the name of a rented type"),
+        ({"commitments": [{**COMMITMENT, "zone": "eu-north-1a"}]}, "'zone' is one of region us-east-1"),
+        ({"commitments": [{**COMMITMENT, "zone": "us-east-1"}]}, "'zone' is one of region us-east-1"),
+        (
+            {"commitments": [{**COMMITMENT, "kind": "savings-plan", "zone": "us-east-1a"}]},
+            "'zone' goes with a reservation",
+        ),
     ],
 )
 def test_a_mistake_is_one_clear_line(offers_of, document, line):
