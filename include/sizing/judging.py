@@ -211,7 +211,8 @@ class Judge:
         device, least = offer.accelerator_memory_bytes, self._times.least_bytes(offer)
         if device is not None and offer.accelerators and least > USABLE_MEMORY * device:
             return f"needs {_gb(least)} of device memory, has {_gb(device)}"
-        needed = self._times.table.host_bytes(workers=1, share=0.0, offload=False)
+        # Shards may be as small as one likes, so nothing of the state is needed on an accelerated host.
+        needed = self._times.table.host_bytes(workers=1, share=0.0 if offer.accelerators else 1.0, offload=False)
         if needed > USABLE_MEMORY * offer.ram_bytes:
             return f"needs {_gb(needed)} of host memory, has {_gb(offer.ram_bytes)}"
         return self._times.unknown(offer) or (

@@ -230,14 +230,17 @@ class LayoutTable:
         return 0.0 if case is None else case.bytes_moved_per_update
 
     def host_bytes(self, *, workers: int, share: float, offload: bool) -> float:
-        """Host memory of one instance: a process per worker, and what is offloaded.
+        """Host memory of one instance: a process per worker, its copy of a checkpoint, and what is offloaded.
+
+        Each worker copies what it holds of the state, replicas too, though one of them writes it.
 
         Args:
             workers: Workers in the instance.
             share: So many copies of the model's state they hold together, 0.5 for half of it.
             offload: Whether that state is in host memory.
         """
-        return workers * self.demand.host_ram_bytes + (share * self._state if offload else 0.0)
+        copies = share * (self.demand.checkpoint_bytes or 0)
+        return workers * self.demand.host_ram_bytes + copies + (share * self._state if offload else 0.0)
 
     @property
     def offloaded_parameters_bytes(self) -> float:

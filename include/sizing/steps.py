@@ -204,7 +204,8 @@ class StepTimes:
     def host_bytes(self, offer: Offer, layout: Layout) -> float:
         """Host memory that a layout needs in one instance of an offer."""
         inside = min(layout.workers, max(1, offer.accelerators))
-        return self.table.host_bytes(workers=inside, share=inside / layout.shard, offload=layout.offload)
+        whole = 1.0 - self._demand.tensor_share * (1.0 - 1.0 / layout.tensor)
+        return self.table.host_bytes(workers=inside, share=inside * whole / layout.shard, offload=layout.offload)
 
     def fastest_within(self, offer: Offer, workers: int, room: float) -> Fit | None:
         """The fastest layout of so many workers whose traced peak is within the room."""

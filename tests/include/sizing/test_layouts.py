@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from include.config.settings import Settings
+from include.core.contracts.plan import Layout
 from include.parallel.layout import apply_layout
 from include.sizing.assumptions import USABLE_MEMORY
 from include.sizing.layouts import LayoutTable, divisors
@@ -122,10 +123,32 @@ def test_cores_that_cannot_keep_up_set_the_step():
 
 
 def test_a_worker_on_every_accelerator_needs_host_memory_for_each():
-    cramped = offer(**{**GPUS, "ram_bytes": 10 * 10**9})
-    assert times().best(cramped, 1).layout.workers == 2  # 4 GB for each process
+    cramped = offer(**{**GPUS, "ram_bytes": 12_500_000_000})
+    assert times().best(cramped, 1).layout.workers == 2  # 4 GB for each process, and 1.5 GB for its checkpoint
 
 
 def test_an_accelerator_without_a_backend_is_refused_by_name():
     trainium = offer(**{**GPUS, "accelerator": "Trainium2"})
     assert times().unknown(trainium) == "the trainer has no backend for Trainium2"
+
+
+def test_the_host_holds_a_copy_of_what_each_worker_saves():
+    order = ordered(batch_size=64)
+    steps = StepTimes(replace(NEEDS, checkpoint_bytes=64 * 10**9, tensor_share=0.5), order)
+    alone, where = NEEDS.host_ram_bytes, offer(accelerators=8)
+    held = {
+        (1, 1, 1): alone + 64e9,
+        (8, 1, 1): 8 * (alone + 64e9),
+        (1, 8, 1): 8 * alone + 64e9,
+        (1, 1, 2): 2 * alone + 96e9,
+    }
+    for (replicate, shard, tensor), size in held.items():
+        assert steps.host_bytes(where, Layout(replicate=replicate, shard=shard, tensor=tensor)) == pytest.approx(size)
+
+
+def test_a_host_too_small_for_the_copy_of_a_checkpoint_is_not_taken():
+    where = offer(**{**GPUS, "accelerators": 1, "ram_bytes": NEEDS.host_ram_bytes + 10 * 10**9})
+    order = ordered(batch_size=64)
+    small, large = (StepTimes(replace(NEEDS, checkpoint_bytes=size), order) for size in (10**9, 20 * 10**9))
+    assert small.best(where, 1) is not None
+    assert large.best(where, 1) is None

@@ -220,7 +220,7 @@ def test_a_slower_step_with_more_shards_wins_where_checkpoints_are_large():
     small = demand_of(
         transformer(layers=4, hidden=256, vocabulary=1000, tokens=128), micro_batch=64, steps=50, family="small"
     )
-    where = offer(accelerators=8, interconnect_bytes_per_s=1e7)
+    where = offer(accelerators=8, interconnect_bytes_per_s=1e7, ram_bytes=10**15)
     light, heavy = (
         plan(
             where,
@@ -230,9 +230,9 @@ def test_a_slower_step_with_more_shards_wins_where_checkpoints_are_large():
         )
         for size in (10**6, 10**13)
     )
-    assert (light.layout.workers, heavy.layout.shard) == (1, 2)  # the table knows 1, 2 and more than 8
+    assert (light.layout.workers, heavy.layout.shard) == (1, 8)
     assert light.prediction.step_s < heavy.prediction.step_s
-    assert heavy.prediction.time_parts["saves"] == pytest.approx(0.1 + 1e13 / 2 / 2e9)
+    assert heavy.prediction.time_parts["saves"] == pytest.approx(0.1 + 1e13 / 8 / 2e9)
 
 
 def test_without_a_priced_accelerator_there_is_no_naive_choice():

@@ -160,14 +160,14 @@ def test_a_rented_machine_is_at_idle_power_while_it_starts():
 
 def test_saves_that_take_longer_than_epochs_do_not_decide_the_time():
     heavy = demand(checkpoint_bytes=120 * 10**9)
-    found = predict(offer(), needs=heavy)
+    found = predict(offer(ram_bytes=10**12), needs=heavy)
     assert found.prediction.time_parts["saves"] == pytest.approx(60.1)  # one, at the end
     assert found.checkpoint_every_steps == 600
 
 
 def test_a_checkpoint_is_divided_by_the_shards_and_not_by_replicas():
     heavy = demand(checkpoint_bytes=120 * 10**9, tensor_share=0.5)
-    answer = predict(offer(), needs=heavy)
+    answer = predict(offer(ram_bytes=10**12), needs=heavy)
     saves = [
         answer.course_of(Layout(**mesh)).parts["saves"]
         for mesh in ({}, {"replicate": 8}, {"shard": 8}, {"tensor": 2}, {"shard": 2, "tensor": 2})
