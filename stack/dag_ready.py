@@ -30,6 +30,8 @@ def choose_workload(folder: Path, name: str) -> tuple[Workload, list[str]]:
     Raises:
         UnknownWorkloadError: There is no such workload, or its file has mistakes.
     """
+    if not folder.is_dir():
+        raise UnknownWorkloadError(f"There is no folder of workloads at {folder} (PLIMSOLL_WORKLOADS).")
     found: WorkloadFolder = load_folder(folder)
     for path, error in found.errors.items():
         if path.stem == name and name not in found.valid:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -179,6 +180,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(str(error), ExitCode.BAD_INPUT)
     except (StackError, PlimsollError) as error:
         return _refuse(str(error), ExitCode.ERROR)
+    except OSError as error:
+        place = error.filename or os.environ.get("PLIMSOLL_VAR", "")
+        return _refuse(
+            f"a file cannot be read or written | where: {place} | found: {error.strerror or error}", ExitCode.ERROR
+        )
 
 
 def _refuse(text: str, status: ExitCode) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -83,13 +84,29 @@ class DemandSource:
             self.settings.torch_threads,
         ]
         key = f"demands/{workload.name}/{content_digest(identity)}.json"
-        kept = None if fresh else store.get_json(key)
+        kept = None if fresh else self._kept(store, key)
         if kept is not None:
-            return FoundDemand(demand=from_json(Demand, kept), cached=True)
+            return FoundDemand(demand=kept, cached=True)
         dataset = dataset or self._prepare(store, workload)
         demand = self._profile(store, workload, dataset)
-        store.put_json(key, to_json(demand))
+        store.put_json(key, _sealed(key, demand))
         return FoundDemand(demand=demand, cached=False)
+
+    def _kept(self, store: ObjectStore, key: str) -> Demand | None:
+        """The demand that was kept, None where there is none or the file is not as it was written."""
+        data = store.get(key)
+        if data is None:
+            return None
+        try:
+            raw = json.loads(data)
+            demand = from_json(Demand, raw["demand"])
+            right = raw == _sealed(key, demand)
+        except (ValueError, KeyError, TypeError, RecursionError):  # pydantic's errors are ValueErrors
+            right = False
+        if not right:
+            self.say(f"note: the demand kept at {store.uri(key)} is damaged and is made again")
+            return None
+        return demand
 
     def _stamp(self, workload: Workload) -> list[Any] | None:
         """What tells whether the data has changed, None where only reading it does."""
@@ -158,6 +175,12 @@ class DemandSource:
             "PYTHONPATH": str(REPO),
             "OMP_NUM_THREADS": threads,
         }
+
+
+def _sealed(key: str, demand: Demand) -> dict[str, Any]:
+    """What is kept: the demand with the digest of where it belongs and what it says."""
+    document = to_json(demand)
+    return {"demand": document, "seal": content_digest([key, document])}
 
 
 def _end_of(log: str) -> str:

@@ -85,6 +85,10 @@ def _line(item: ErrorDetails, *, location: tuple[Any, ...], path: str, root: typ
     return f"{path}: found {_found(item['input'])} | allowed: {item['msg'].removeprefix('Value error, ')}"
 
 
+def _shared(one: ErrorDetails, other: ErrorDetails) -> list[Any]:
+    return [part for part, same in zip(one["loc"], other["loc"], strict=False) if part == same]
+
+
 def describe(error: ValidationError, raw: Any = None, *, root: type[BaseModel] | None = None) -> list[str]:  # noqa: ANN401 - raw YAML
     """One line per mistake of a pydantic error.
 
@@ -95,7 +99,12 @@ def describe(error: ValidationError, raw: Any = None, *, root: type[BaseModel] |
     """
     root = root or _ROOTS.get(error.title, Workload)
     lines = []
-    for item in error.errors(include_url=False):
+    found = error.errors(include_url=False)
+    for item in found:
+        if item["type"] == "too_short" and any(
+            len(o["loc"]) > len(item["loc"]) == len(_shared(o, item)) for o in found
+        ):
+            continue  # entries with mistakes of their own are not counted
         location = tuple(part for part in item["loc"] if not str(part).startswith("function-"))
         if raw is not None and location[:1] == ("registry",) and "registry" not in raw:
             continue  # follows from the name, which has a line of its own

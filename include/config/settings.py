@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from include.config.schedule import Edge
 from include.config.settings_mistakes import mistakes_of, variable_of
 from include.core.errors import UserError
-from include.core.regions import CLOUD_REGIONS
+from include.core.regions import CLOUD_REGIONS, WORLD
 
 REPO = Path(__file__).resolve().parents[2]
 _BUCKETS = ("s3", "gs", "az")
@@ -121,9 +121,20 @@ class Settings(Edge):
     @classmethod
     def _is_a_date(cls, value: str) -> str:
         try:
-            return date.fromisoformat(value).isoformat()
+            day = date.fromisoformat(value)
         except ValueError as error:
             raise ValueError("an ISO date such as 2026-11-30") from error
+        # A day of grace: it is tomorrow already in a part of the world.
+        if day > datetime.now(UTC).date() + timedelta(days=1):
+            raise ValueError("an ISO date such as 2026-11-30, not after today")
+        return day.isoformat()
+
+    @field_validator("region")
+    @classmethod
+    def _is_in_the_table(cls, value: str) -> str:
+        if value != WORLD and value not in CLOUD_REGIONS:
+            raise ValueError(f"one of {', '.join((WORLD, *CLOUD_REGIONS))}")
+        return value
 
     @field_validator("catalog_regions")
     @classmethod

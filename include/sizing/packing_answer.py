@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from include.catalog.loader import load_chips
 from include.sizing.packing_bound import lower_bound
 from include.sizing.packing_file import PackingFile
 from include.sizing.packing_isolation import APARTNESS, Configuration, configurations
@@ -134,7 +135,7 @@ def answer(order: PackingFile, isolation: Isolation, found: Assignment, *, notes
         before=_before(placed, devices),
         after=_mean([(load.memory, load.compute) for load in _loads(found.spots)]),
         configurations=configurations(isolation, found.spots, name=order.name),
-        notes=(*_warnings(placed, isolation), *notes),
+        notes=(*_warnings(placed, isolation), *_unknown(order), *notes),
     )
 
 
@@ -144,6 +145,15 @@ def _warnings(placed: Sequence[Item], isolation: Isolation) -> tuple[str, ...]:
         return ()
     return (
         f"{isolation} keeps no share of compute: what is promised of {', '.join(promised)} rests on the margin alone",
+    )
+
+
+def _unknown(order: PackingFile) -> tuple[str, ...]:
+    names = sorted({group.accelerator for group in order.devices} - load_chips().keys())
+    if not names:
+        return ()
+    return (
+        f"{', '.join(names)}: not in the catalog; memory is taken as stated, and whether it can be shared is unknown",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from include.catalog.loader import load_chips
 from include.config.loader import describe
 from include.config.schedule import Edge
 from include.config.yaml_text import LONGEST_TEXT_BYTES, parse_yaml
@@ -111,7 +112,7 @@ def load_packing(path: Path) -> PackingFile:
     """Read a packing file.
 
     Raises:
-        UserError: It cannot be read or has mistakes; all of them are listed.
+        UserError: It cannot be read or has mistakes, which are all listed, or a device has more memory than there is.
     """
     try:
         with path.open("rb") as file:
@@ -124,8 +125,23 @@ def load_packing(path: Path) -> PackingFile:
     if not isinstance(raw, dict):
         raise UserError("a packing file is a mapping", where=str(path), allowed="keys: name, devices, models, ...")
     try:
-        return PackingFile.model_validate(raw)
+        packing = PackingFile.model_validate(raw)
     except ValidationError as error:
         lines = describe(error, raw)
         head = f"{path.name}: {len(lines)} mistake{'s' if len(lines) > 1 else ''}"
         raise UserError("\n  ".join([head, *lines]), where=str(path)) from error
+    for group in packing.devices:
+        _refuse_more_than_there_is(group, path)
+    return packing
+
+
+def _refuse_more_than_there_is(group: DeviceGroup, path: Path) -> None:
+    """Refuse a device with more memory than its accelerator has: what is packed into it would not fit."""
+    chip = load_chips().get(group.accelerator)
+    if chip is not None and group.memory_gib * MIB_PER_GIB > chip.memory_mib:
+        raise UserError(
+            f"devices {group.name}: no {group.accelerator} has so much memory",
+            where=str(path),
+            found=f"memory_gib {group.memory_gib:g}",
+            allowed=f"up to {chip.memory_mib / MIB_PER_GIB:g}",
+        )

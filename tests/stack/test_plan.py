@@ -147,3 +147,56 @@ def test_the_jobs_run_as_processes_and_a_refusal_is_the_jobs_own(settings, capsy
     assert "nothing" in told
     assert "Traceback" not in told
     assert list(ObjectStore(settings.store).list("demands/")) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: b"[]",
+        lambda data: b"{}",
+        lambda data: b"[" * 100_000,
+        lambda data: data.replace(b'"steps":', b'"stops":'),
+        lambda data: json.dumps({**json.loads(data), "demand": {**json.loads(data)["demand"], "steps": -3}}).encode(),
+    ],
+)
+def test_a_kept_demand_that_is_not_as_it_was_written_is_made_again(settings, jobs, capsys, change):
+    store = ObjectStore(settings.store)
+    assert plan.main([]) == 0
+    (key,) = [key for key, _ in store.list("demands")]
+    store.put(key, change(store.get(key)))
+    capsys.readouterr()
+    assert plan.main([]) == 0
+    assert f"note: the demand kept at {store.uri(key)} is damaged and is made again" in capsys.readouterr().out
+    assert plan.main([]) == 0
+    assert "demand found again" in capsys.readouterr().out
+
+
+def test_a_demand_of_another_workload_is_not_taken(settings, jobs, capsys):
+    store = ObjectStore(settings.store)
+    assert plan.main([]) == 0
+    (key,) = [key for key, _ in store.list("demands")]
+    other = {**json.loads(store.get(key))}
+    edit(settings, training={"batch_size": 32})
+    assert plan.main([]) == 0
+    (mine,) = [found for found, _ in store.list("demands") if found != key]
+    store.put_json(mine, other)
+    capsys.readouterr()
+    assert plan.main([]) == 0
+    assert "is damaged and is made again" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(settings, jobs, monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PLIMSOLL_VAR", str(tmp_path / "file" / "var"))
+    assert plan.main([]) == 1
+    told = capsys.readouterr().err
+    assert "a file cannot be read or written" in told
+    assert str(tmp_path / "file") in told
+
+
+def test_a_folder_of_workloads_that_is_not_there_is_named(settings, jobs, monkeypatch, capsys):
+    monkeypatch.setenv("PLIMSOLL_WORKLOADS", "/nowhere/at/all")
+    assert plan.main([]) == 64
+    assert "There is no folder of workloads at /nowhere/at/all (PLIMSOLL_WORKLOADS)." in capsys.readouterr().err

@@ -37,6 +37,29 @@ def test_what_is_left_out_is_said_and_the_status_is_not_0(tmp_path, capsys):
     )
 
 
+def test_device_with_more_memory_than_its_accelerator_has_is_refused(tmp_path, capsys):
+    path = tmp_path / "p.yaml"
+    path.write_text(TOO_LARGE.replace("memory_gib: 16}", "memory_gib: 160}"))
+    assert main([str(path)]) == 64
+    assert "no T4 has so much memory" in capsys.readouterr().err
+
+
+def test_accelerator_that_nobody_knows_is_said(tmp_path, capsys):
+    path = tmp_path / "p.yaml"
+    path.write_text(TOO_LARGE.replace("T4", "Z9").replace("memory_gib: 20", "memory_gib: 2"))
+    assert main([str(path)]) == 0
+    assert "Z9: not in the catalog" in capsys.readouterr().out
+
+
+def test_one_mistake_of_a_model_is_one_line(tmp_path, capsys):
+    path = tmp_path / "p.yaml"
+    path.write_text(TOO_LARGE.replace("memory_gib: 20", "memory_gib: -2"))
+    assert main([str(path)]) == 64
+    told = capsys.readouterr().err
+    assert "p.yaml: 1 mistake" in told
+    assert "models.0.memory_gib: found -2" in told
+
+
 def test_a_mistake_is_a_line_and_status_64(tmp_path, capsys):
     path = tmp_path / "p.yaml"
     path.write_text("name: x\ndevices: []\nmodels: []\nextra: 1\n")

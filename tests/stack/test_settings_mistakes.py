@@ -27,6 +27,8 @@ MISTAKES = [
     ("PLIMSOLL_PREEMPTION_BUDGET", "-1", "a whole number from 0"),
     ("PLIMSOLL_TARIFF_AS_OF", "tomorrow", "an ISO date such as 2026-11-30"),
     ("PLIMSOLL_USD_PER_KWH", "-0.3", r"text that matches ^\d{1,6}(\.\d{1,9})?$"),
+    ("PLIMSOLL_TARIFF_AS_OF", "2099-01-01", "an ISO date such as 2026-11-30, not after today"),
+    ("PLIMSOLL_REGION", "mars", "one of world, af-south-1, "),
     ("PLIMSOLL_STORE", "here", "a URL that begins with one of file://, s3://, gs://, az://"),
 ]
 
