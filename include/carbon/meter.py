@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from include.carbon.energy import estimate_energy
 from include.core.contracts.usage import Energy
+from include.core.nvml import nvml_devices
 
 _log = logging.getLogger("plimsoll.carbon")
 
@@ -93,17 +94,7 @@ def rapl_readable(root: Path = POWERCAP) -> bool:
 
 def nvml_readable() -> bool:
     """Whether NVML answers and knows at least one GPU."""
-    try:
-        import pynvml  # noqa: PLC0415 - only machines with a GPU driver get further
-
-        pynvml.nvmlInit()
-    except Exception as error:  # noqa: BLE001 - the binding raises its own types and OSError; all mean "no counters"
-        _log.debug("no NVML: %s", error)
-        return False
-    try:
-        return bool(pynvml.nvmlDeviceGetCount() > 0)
-    finally:
-        pynvml.nvmlShutdown()
+    return nvml_devices() > 0
 
 
 def open_meter(

@@ -17,6 +17,7 @@ from include.catalog.refreshed_file import Quote, Refreshed, read_refreshed
 from include.config.settings import REPO, Settings
 from include.core.contracts.experience import Experience
 from include.core.contracts.offer import Offer, Price, PurchaseOption
+from include.core.nvml import nvml_devices
 from include.core.store import ObjectStore
 
 # How a flag of a refused price begins, and how many of them a note names.
@@ -74,7 +75,22 @@ def _own(settings: Settings, rented: tuple[Offer, ...], *, today: date) -> tuple
     path = REPO / settings.catalog_file
     own = OwnFile(path=path.name, catalog=read_own_catalog(path))
     committed, over = committed_offers(own, rented=rented, today=today)
-    return (*machine_offers(own, chips=load_chips()), *committed), over
+    machines, absent = _launchable(machine_offers(own, chips=load_chips()))
+    return (*machines, *committed), (*absent, *over)
+
+
+def _launchable(machines: Iterable[Offer]) -> tuple[tuple[Offer, ...], tuple[str, ...]]:
+    """Machines without those of engine ``local``, which launches on this one, that have more GPUs than this one."""
+    kept, notes = [], []
+    for machine in machines:
+        if machine.engine == "local" and machine.accelerators > (here := nvml_devices()):
+            notes.append(
+                f"{machine.instance_type} is left out: engine local launches on this machine, which has {here} NVIDIA "
+                f"GPUs and not {machine.accelerators}; another engine is one of your own, such as slurm"
+            )
+        else:
+            kept.append(machine)
+    return tuple(kept), tuple(notes)
 
 
 def merge_refreshed(bundled: tuple[Offer, ...], refreshed: Refreshed) -> tuple[Offer, ...]:

@@ -213,3 +213,22 @@ def test_the_how_to_counts_the_bundled_types():
     offers = load_catalog()
     assert f"{len({offer.instance_type for offer in offers})} AWS types" in page
     assert len({offer.region for offer in offers}) == 6
+
+
+@pytest.mark.parametrize("here", [0, 1, 2])
+def test_a_machine_of_engine_local_has_no_more_gpus_than_this_one(offers_of, monkeypatch, here):
+    monkeypatch.setattr("include.catalog.offers.nvml_devices", lambda: here)
+    gpus = {"accelerator": "A100-80GB", "accelerators": 2}
+    found, notes = offers_of(
+        {
+            "machines": [
+                {**MACHINE, **gpus, "name": "mine", "engine": "local"},
+                {**MACHINE, **gpus, "name": "rack"},
+                {**MACHINE, "name": "plain", "engine": "local"},
+            ]
+        }
+    )
+    names = {name.partition("/")[0] for name in found}
+    assert names == ({"mine", "rack", "plain"} if here == 2 else {"rack", "plain"})
+    told = [note for note in notes if note.startswith("mine is left out: engine local launches on this machine")]
+    assert len(told) == (0 if here == 2 else 1)
