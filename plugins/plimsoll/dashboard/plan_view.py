@@ -37,7 +37,7 @@ def plan_view(document: Any) -> dict[str, Any] | None:
             "usd": found and found.usd,
             "gco2e": found and found.gco2e,
             "remark": item.rejected or "",
-            "chosen": (item.offer, item.instances) == (plan.offer, plan.instances),
+            "chosen": (item.offer, item.instances, item.layout) == (plan.offer, plan.instances, plan.layout),
         }
 
     return {
