@@ -19,6 +19,7 @@ from include.sizing.purchase import PurchaseRule
 from include.sizing.steps import StepEstimate, StepTimes
 
 ANY = "any"
+Run = tuple[int, StepEstimate, Course]
 Rank = tuple[float, float, float, float, str, str, int]
 
 
@@ -96,7 +97,7 @@ class Judge:
         self._question, self._times, self._forecaster = question, times, forecaster
         self._compute = question.workload.compute
         self._steps: dict[tuple[object, ...], tuple[tuple[int, StepEstimate], ...]] = {}
-        self._courses: dict[tuple[object, ...], Course] = {}
+        self._courses: dict[tuple[object, ...], tuple[Run, ...]] = {}
 
     def rank(self, option: Option) -> Rank:
         """Best first by the objective; ties by cost, time, carbon, then name. Unknown figures come last."""
@@ -170,19 +171,27 @@ class Judge:
         )
 
     def _options(self, offer: Offer) -> list[Option]:
+        return [
+            self._forecaster.option(offer, instances, step, course)
+            for instances, step, course in self._courses_of(offer)
+        ]
+
+    def _courses_of(self, offer: Offer) -> tuple[Run, ...]:
+        """How the training goes on each number of instances; offers of the same hardware and rate share them."""
         steps = self._steps_of(offer)
         rate = self._forecaster.assumed.rate_of(offer)
         learned = self._times.correction_of(offer)
         ratio = learned.time_ratio if learned is not None and learned.time_ratio is not None else 1.0
-        options = []
-        for instances, step in steps:
-            key = (id(step), rate, offer.engine, ratio)
-            if key not in self._courses:
-                self._courses[key] = self._forecaster.course(
+        key = (id(steps), rate, offer.engine, ratio)
+        if key not in self._courses:
+            runs: list[Run] = []
+            for instances, step in steps:
+                course = self._forecaster.course(
                     step=step, ratio=ratio, engine=offer.engine, rate_per_h=instances * rate
                 )
-            options.append(self._forecaster.option(offer, instances, step, self._courses[key]))
-        return options
+                runs.append((instances, step, course))
+            self._courses[key] = tuple(run for run in runs if not any(_beats(other, run) for other in runs))
+        return self._courses[key]
 
     def _steps_of(self, offer: Offer) -> tuple[tuple[int, StepEstimate], ...]:
         counts = self._times.counts(offer)
@@ -218,6 +227,15 @@ class Judge:
         return self._times.unknown(offer) or (
             f"no layout fits into {_gb(device or 0)} of device memory and {_gb(offer.ram_bytes)} of host memory"
         )
+
+
+def _beats(one: Run, other: Run) -> bool:
+    """Whether one layout on as many instances takes less time, and neither more interruptions nor more energy."""
+    (count, step, course), (others, slower, later) = one, other
+    no_more = (
+        course.interruptions <= later.interruptions and course.active_s * step.busy <= later.active_s * slower.busy
+    )
+    return count == others and course.time_s < later.time_s and no_more
 
 
 def on_demand_prices(offers: Iterable[Offer]) -> dict[Twin, float]:
