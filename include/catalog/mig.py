@@ -19,6 +19,9 @@ MIG_PROFILES: dict[str, tuple[str, ...]] = {
     "B300": ("1g.34gb", "1g.67gb", "2g.67gb", "3g.135gb", "4g.135gb", "7g.269gb"),
     "RTX PRO Server 6000": ("1g.24gb", "2g.48gb", "4g.96gb"),
 }
+# Multiprocessors of a compute slice and of the whole where that is less than an eighth: 16 of 132 (NVIDIA MIG User
+# Guide). The 14 of 108 of an A100 are somewhat more.
+_SLICE_SHARE = {"H100": 16 / 132, "H200": 16 / 132}
 _NAME = re.compile(r"(\d)g\.(\d+)gb")
 # `nvidia-smi mig -lgip` gives 4.75 GiB for the eighth of an A100 40GB and 9.5 GiB for that of an A100 80GB (NVIDIA
 # MIG User Guide, "Getting Started with MIG").
@@ -35,6 +38,7 @@ class MigProfile:
         compute_slices_of: Compute slices that the accelerator can be cut into.
         memory_slices: Memory slices it takes.
         memory_slices_of: Memory slices that the accelerator has.
+        slice_share: Share of the accelerator's arithmetic that one compute slice has.
         at_most: Partitions of this kind that fit on one accelerator, none of another kind beside them.
     """
 
@@ -43,6 +47,7 @@ class MigProfile:
     compute_slices_of: int
     memory_slices: int
     memory_slices_of: int
+    slice_share: float
     at_most: int
 
     @property
@@ -54,10 +59,9 @@ class MigProfile:
     def compute_share(self) -> float:
         """Share of the accelerator's arithmetic.
 
-        A slice of seven is an eighth of the chip, not a seventh: 14 of 108 multiprocessors on an A100, 16 of 132 on an
-        H100 (NVIDIA MIG User Guide).
+        A slice of seven is an eighth of the chip, not a seventh; somewhat less on Hopper.
         """
-        return self.compute_slices / self.memory_slices_of
+        return self.compute_slices * self.slice_share
 
     @property
     def occupied_share(self) -> float:
@@ -79,6 +83,7 @@ def mig_profiles(accelerator: str) -> tuple[MigProfile, ...]:
             compute_slices_of=slices_of,
             memory_slices=(memory := round(gb / whole_gb * memory_of)),
             memory_slices_of=memory_of,
+            slice_share=_SLICE_SHARE.get(accelerator, 1 / memory_of),
             at_most=min(slices_of // compute, memory_of // memory),
         )
         for name, compute, gb in parsed

@@ -211,8 +211,9 @@ def _reason(item: Item, order: PackingFile, terms: Terms, found: Assignment) -> 
 def _too_large(item: Item, devices: Sequence[Device], terms: Terms) -> str:
     if terms.isolation == "mig":
         pieces = [piece for device in devices for piece in pieces_of(device)]
-        memory, compute = max(p.memory_mib for p in pieces), max(p.compute for p in pieces)
-        where = "the largest partition"
+        memory = max(piece.memory_mib for piece in pieces)
+        compute = max(terms.kept_compute(piece.compute, slo=item.slo) for piece in pieces)
+        where = "the largest partition within its margins" if item.slo else "the largest partition"
     else:
         memory = max(terms.usable_mib(device) for device in devices)
         compute = max(terms.usable_compute(device, slo=item.slo) for device in devices)

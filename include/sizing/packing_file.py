@@ -50,7 +50,9 @@ class PackingFile(Edge):
         default="auto", description="auto: the fewest devices, and of equals the strongest isolation."
     )
     memory_margin: float = Field(default=0.08, ge=0, lt=1, description="Memory of a shared device that stays free.")
-    slo_margin: float = Field(default=0.2, ge=0, lt=1, description="Compute that stays free beside a promised latency.")
+    slo_margin: float = Field(
+        default=0.2, ge=0, lt=1, description="Compute that stays free where a latency is promised."
+    )
     context_gib: float = Field(default=0.0, ge=0, le=100, description="Memory of one process beside its models.")
     solver: Literal["auto", "cp-sat", "first-fit"] = "auto"
     time_limit_s: float = Field(default=10.0, gt=0, le=600, description="For each search of the exact solver.")

@@ -70,7 +70,8 @@ class Terms:
     Attributes:
         isolation: How devices are shared.
         memory_margin: Share of a shared device's memory that stays free.
-        slo_margin: Share of a shared device's compute that stays free where a promised latency is on it.
+        slo_margin: Share of the compute of a shared device or a partition that stays free where a promised latency is
+            on it.
         context_mib: Memory of one process on a device, beside its models.
     """
 
@@ -90,7 +91,11 @@ class Terms:
 
     def usable_compute(self, device: Device, *, slo: bool) -> int:
         """Compute of a shared device that may be filled."""
-        return math.floor(device.compute * (1 - self.slo_margin)) if slo else device.compute
+        return self.kept_compute(device.compute, slo=slo)
+
+    def kept_compute(self, compute: int, *, slo: bool) -> int:
+        """Compute of a device or a partition that may be filled."""
+        return math.floor(compute * (1 - self.slo_margin)) if slo else compute
 
     def most_clients(self, item: Item, device: Device) -> int:
         """How many clients an MPS device may have beside and with this one: memory and compute are split equally."""

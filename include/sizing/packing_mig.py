@@ -63,12 +63,17 @@ def pieces_of(device: Device) -> tuple[Piece, ...]:
 
 
 def piece_for(item: Item, device: Device, terms: Terms) -> Piece | None:
-    """The smallest partition that holds an item; a larger one never leaves more room to others."""
+    """The smallest partition that holds an item; a larger one never leaves more room to others.
+
+    Where a latency is promised, the margin of compute stays free in the partition as it does on a shared device:
+    requests queue alike when either is nearly always busy.
+    """
     return next(
         (
             piece
             for piece in pieces_of(device)
-            if piece.memory_mib >= terms.need_mib(item) and piece.compute >= item.compute
+            if piece.memory_mib >= terms.need_mib(item)
+            and terms.kept_compute(piece.compute, slo=item.slo) >= item.compute
         ),
         None,
     )

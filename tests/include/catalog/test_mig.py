@@ -29,4 +29,4 @@ def test_a_partition_with_little_compute_occupies_its_memory():
     assert by_name["1g.20gb"].occupied_share == 0.25
     assert by_name["2g.20gb"].occupied_share == pytest.approx(2 / 7)
     # 14 of 108 multiprocessors of an A100, 16 of 132 of an H100: about an eighth
-    assert by_name["1g.10gb"].compute_share == 1 / 8
+    assert by_name["1g.10gb"].compute_share == 16 / 132

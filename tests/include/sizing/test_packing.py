@@ -209,3 +209,20 @@ def test_mistakes_of_a_file_are_told(tmp_path, text, said):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(UserError, match="cannot read the packing file"):
         load_packing(tmp_path / "no.yaml")
+
+
+@pytest.mark.parametrize(
+    ("model", "accelerator", "profile"),
+    [
+        ({"compute": 0.12}, "A100-80GB", "1g.10gb"),
+        ({"compute": 0.12, "slo": True}, "A100-80GB", "2g.20gb"),  # 0.8 of an eighth is 0.1
+        ({"compute": 0.1, "slo": True}, "A100-80GB", "1g.10gb"),
+        ({"compute": 0.124}, "A100-80GB", "1g.10gb"),
+        ({"compute": 0.124}, "H100", "2g.20gb"),  # a slice has 16 of 132 multiprocessors
+    ],
+)
+def test_a_partition_has_the_compute_that_its_model_needs_with_the_margin_of_a_promise(
+    order, model, accelerator, profile
+):
+    made = pack(order({"memory_gib": 4, **model}, device={"accelerator": accelerator}, isolation="mig"))
+    assert [place.profile for place in made.placements] == [profile]
