@@ -83,13 +83,16 @@ class DemandSource:
             stamp or (dataset and dataset["dataset"]["fingerprint"]),
             self.settings.torch_threads,
         ]
-        key = f"demands/{workload.name}/{content_digest(identity)}.json"
+        key = f"demands/{content_digest(identity)}.json"
         kept = None if fresh else self._kept(store, key)
         if kept is not None:
             return FoundDemand(demand=kept, cached=True)
         dataset = dataset or self._prepare(store, workload)
         demand = self._profile(store, workload, dataset)
         store.put_json(key, _sealed(key, demand))
+        # What the jobs of a plan wrote is of use only where one of them failed.
+        for leftover, _ in list(store.list(f"{_jobs_prefix(workload)}/jobs/")):
+            store.delete(leftover)
         return FoundDemand(demand=demand, cached=False)
 
     def _kept(self, store: ObjectStore, key: str) -> Demand | None:
@@ -135,7 +138,7 @@ class DemandSource:
 
     def _run(self, store: ObjectStore, kind: str, workload: Workload, inputs: dict[str, Any]) -> dict[str, Any]:
         """One job in a process of its own, with the request and the result in the store as in a run."""
-        prefix = f"plans/{workload.name}/{digest(os.getpid(), workload.model_dump_json())}"
+        prefix = _jobs_prefix(workload)
         base = f"{prefix}/jobs/{job_name(kind=kind, attempt=1)}"
         request = JobRequest(
             kind=kind,
@@ -181,6 +184,11 @@ def _sealed(key: str, demand: Demand) -> dict[str, Any]:
     """What is kept: the demand with the digest of where it belongs and what it says."""
     document = to_json(demand)
     return {"demand": document, "seal": content_digest([key, document])}
+
+
+def _jobs_prefix(workload: Workload) -> str:
+    """Where the jobs of this process's plan read and write."""
+    return f"plans/{workload.name}/{digest(os.getpid(), workload.model_dump_json())}"
 
 
 def _end_of(log: str) -> str:

@@ -90,7 +90,7 @@ def _refuse_excess(pid: int, spent_s: float, limits: SandboxLimits, where: str) 
         raise UserError(
             "building and tracing the model takes too long",
             where=where,
-            found=f"no end after {spent_s:.0f} s",
+            found=f"no end after {spent_s:.0f} s, of which some went to the start of Python and its libraries",
             allowed=f"{limits.seconds:g} s",
             todo="look for a loop or a download in the factory, or raise PLIMSOLL_PROFILE_TIMEOUT_S",
         )

@@ -36,10 +36,18 @@ def build_model(section: ModelSection, *, input_shape: tuple[int, ...], classes:
         try:
             model = factory(input_shape, classes, **section.arguments)
         except (TypeError, ValueError) as error:
+            text = " ".join(str(error).split())
+            if not section.arguments:
+                raise UserError(
+                    f"the model factory raised {type(error).__name__}",
+                    where="model.factory",
+                    found=f"{section.factory}: {text}",
+                    todo="mend the factory, or give it other model.arguments",
+                ) from error
             raise UserError(
                 "the model factory refuses its arguments",
                 where="model.arguments",
-                found=f"{section.arguments}: {error}",
+                found=f"{section.arguments}: {text}",
                 allowed=_describe(factory),
             ) from error
     if not isinstance(model, nn.Module):

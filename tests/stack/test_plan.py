@@ -97,6 +97,17 @@ def test_the_demand_is_kept_until_data_model_training_or_a_person_say_otherwise(
     assert ran("--fresh") == ["prepare", "profile"]
 
 
+def test_two_workloads_that_differ_in_limits_alone_share_a_demand(settings, jobs):
+    raw = yaml.safe_load(DIGITS.read_text())
+    late = {"limits": {**raw.get("limits", {}), "deadline_h": 3}, "registry": {"model_name": "digits-late"}}
+    other = {**raw, "name": "digits-late", **late}
+    (settings.workloads / "digits-late.yaml").write_text(yaml.safe_dump(other))
+    assert plan.main(["--workload=digits"]) == 0
+    jobs.clear()
+    assert plan.main(["--workload=digits-late"]) == 0
+    assert jobs == []
+
+
 def test_local_data_that_was_written_to_is_looked_at_again(settings, jobs, tmp_path, monkeypatch):
     data = tmp_path / "data" / "t.csv"
     data.parent.mkdir()

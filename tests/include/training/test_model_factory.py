@@ -44,3 +44,15 @@ def test_a_factory_that_makes_no_module_is_refused() -> None:
     section = ModelSection(factory="include.training.models.small_cnn:_block")
     with pytest.raises(UserError, match="no torch module"):
         build_model(section, input_shape=1, classes=2)  # type: ignore[arg-type] - _block takes channel counts
+
+
+def test_what_a_factory_without_arguments_raises_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def factory(input_shape: tuple[int, ...], classes: int) -> torch.nn.Module:
+        raise ValueError("no such thing\nsecond line")
+
+    monkeypatch.setattr("include.training.model_factory.load_callable", lambda *_, **__: factory)
+    with pytest.raises(
+        UserError, match=r"raised ValueError . where: model.factory .*no such thing second line"
+    ) as told:
+        build("mlp")
+    assert "\n" not in str(told.value)
