@@ -91,7 +91,7 @@ class DemandSource:
         demand = self._profile(store, workload, dataset)
         store.put_json(key, _sealed(key, demand))
         # What the jobs of a plan wrote is of use only where one of them failed.
-        for leftover, _ in list(store.list(f"{_jobs_prefix(workload)}/jobs/")):
+        for leftover, _ in list(store.list(f"{_jobs_prefix(workload)}/")):
             store.delete(leftover)
         return FoundDemand(demand=demand, cached=False)
 
