@@ -8,6 +8,7 @@ the digest the lowest number is the version, and whoever sees a higher one that 
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
@@ -30,6 +31,8 @@ from include.registry.versions import (
 )
 
 _MODEL = "model"
+# MLflow logs models through the state of its module: threads of one process would mix theirs.
+_LOGGING = threading.Lock()
 
 
 class MlflowRegistry:
@@ -78,7 +81,8 @@ class MlflowRegistry:
         existing = self._settle(order.model_name, order.lineage.sha256)
         if existing is not None:
             return Registered(version=existing, created=False)
-        model_id = self._logged(experiment, run, order.lineage.sha256) or self._log_model(run, order)
+        with _LOGGING:
+            model_id = self._logged(experiment, run, order.lineage.sha256) or self._log_model(run, order)
         mine = str(self._create_version(order, run, model_id).version)
         version = self._settle(order.model_name, order.lineage.sha256)
         if version is None:
