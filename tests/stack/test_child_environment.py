@@ -41,7 +41,11 @@ def test_the_engine_gets_this_installations_places(build, installation):
 
 def test_a_persons_own_settings_win(build):
     found = build(PLIMSOLL_STORE="s3://bucket/x", PLIMSOLL_REGION="eu-west-3", AWS_PROFILE="p")
-    assert (found["PLIMSOLL_STORE"], found["PLIMSOLL_REGION"], found["AWS_PROFILE"]) == ("s3://bucket/x", "eu-west-3", "p")
+    assert (found["PLIMSOLL_STORE"], found["PLIMSOLL_REGION"], found["AWS_PROFILE"]) == (
+        "s3://bucket/x",
+        "eu-west-3",
+        "p",
+    )
 
 
 def test_what_belongs_to_another_airflow_or_python_does_not_come_in(build):
