@@ -185,12 +185,14 @@ class Judge:
         key = (id(steps), rate, offer.engine, ratio)
         if key not in self._courses:
             runs: list[Run] = []
+            rivals: dict[int, list[Run]] = {}
             for instances, step in steps:
                 course = self._forecaster.course(
                     step=step, ratio=ratio, engine=offer.engine, rate_per_h=instances * rate
                 )
                 runs.append((instances, step, course))
-            self._courses[key] = tuple(run for run in runs if not any(_beats(other, run) for other in runs))
+                rivals.setdefault(instances, []).append(runs[-1])
+            self._courses[key] = tuple(run for run in runs if not any(_beats(rival, run) for rival in rivals[run[0]]))
         return self._courses[key]
 
     def _steps_of(self, offer: Offer) -> tuple[tuple[int, StepEstimate], ...]:
@@ -230,12 +232,13 @@ class Judge:
 
 
 def _beats(one: Run, other: Run) -> bool:
-    """Whether one layout on as many instances takes less time, and neither more interruptions nor more energy."""
-    (count, step, course), (others, slower, later) = one, other
-    no_more = (
-        course.interruptions <= later.interruptions and course.active_s * step.busy <= later.active_s * slower.busy
+    """Whether one of two layouts on as many instances is faster, at no more interruptions and no more energy."""
+    (_, step, course), (_, slower, later) = one, other
+    return (
+        course.time_s < later.time_s
+        and course.interruptions <= later.interruptions
+        and course.active_s * step.busy <= later.active_s * slower.busy
     )
-    return count == others and course.time_s < later.time_s and no_more
 
 
 def on_demand_prices(offers: Iterable[Offer]) -> dict[Twin, float]:
