@@ -150,23 +150,28 @@ def test_a_damaged_file_is_not_used_and_said(file_store, change):
 
 
 @pytest.mark.integration
-def test_moto_describes_the_types_as_the_bundled_list_has_them_and_its_spot_prices_are_refused(file_store):
+def test_moto_describes_the_types_as_the_bundled_list_has_them_and_its_spot_prices_are_refused(moto_endpoint):
     """Types and offerings are real there; prices of spot are a constant of 2006, which is no price."""
     import boto3
-    from moto import mock_aws
 
     from include.catalog import refresh as steps
     from include.catalog.loader import load_catalog
 
     class Clients:
         def ec2(self, region):
-            return boto3.client("ec2", region_name=region, aws_access_key_id="x", aws_secret_access_key="x")
+            # The server of the session: moto's patch of this process would empty it.
+            return boto3.client(
+                "ec2",
+                endpoint_url=moto_endpoint,
+                region_name=region,
+                aws_access_key_id="x",
+                aws_secret_access_key="x",
+            )
 
-    with mock_aws():
-        offered = {REGION: steps._offered(Clients().ec2(REGION), region=REGION, bundled=load_catalog())}
-        types, chips = steps._types(Clients(), offered)
-        with pytest.raises(CatalogRefreshError, match=r"0\.00001 has not changed for"):
-            steps._spot(Clients(), types, regions=[REGION], on_demand={}, now=NOW)
+    offered = {REGION: steps._offered(Clients().ec2(REGION), region=REGION, bundled=load_catalog())}
+    types, chips = steps._types(Clients(), offered)
+    with pytest.raises(CatalogRefreshError, match=r"0\.00001 has not changed for"):
+        steps._spot(Clients(), types, regions=[REGION], on_demand={}, now=NOW)
     bundled = {offer.instance_type: offer for offer in load_catalog() if offer.region == REGION}
     assert {entry.type for entry in types} == bundled.keys()
     for entry in types:

@@ -63,12 +63,12 @@ def test_states_are_those_of_the_whole_model(depth):
 @pytest.mark.long
 def test_a_model_of_a_billion_parameters_follows_from_two_shallow_ones():
     shape = language_model(length=1024, vocabulary=32_000, width=1792, heads=14, depth=24)
-    started = time.monotonic()
+    started = time.process_time()
     deep = trace_table(shape, shards=(1, 2, 8), repeats=repeated(shape, 24))
-    seconds = time.monotonic() - started
+    cpu_s = time.process_time() - started
     whole = trace_table(shape, shards=(1, 2, 8))
     assert 1.0e9 < sharded_bytes(whole.states.learned, 1) / 4 < 1.2e9
-    assert seconds < 60
+    assert cpu_s < 60
     layouts = [
         Layout(precision="bf16", activation_checkpointing=recompute, micro_batch=batch, shard=shard)
         for recompute in ("off", "block", "selective")
