@@ -138,8 +138,18 @@ class Trainer:
                 self._leave()
                 return False
             if finished or (due and not self._left_out()):
-                self._save(measured=epoch_ends)
-        self._finish()
+                try:
+                    self._save(measured=epoch_ends)
+                except StoreError as error:  # the save before outlasts what a notice leaves
+                    self._give_up(error)
+                    return False
+        try:
+            self._finish()
+        except StoreError as error:
+            if not self.stop.raised():
+                raise
+            self._give_up(error)
+            return False
         return True
 
     def _open(self) -> Iterator[Batch]:
@@ -261,11 +271,14 @@ class Trainer:
         try:
             self._save(measured=False)
             self._settle()
-        except RivalError:
-            raise
         except StoreError as error:
-            self.account.record(last_executed_step=self.state.step, committed_step=self.checkpoints.last_step)
-            _log.error("%s; the next attempt goes on from step %d", error, self.checkpoints.last_step)
+            self._give_up(error)
+
+    def _give_up(self, error: StoreError) -> None:
+        if isinstance(error, RivalError):
+            raise error
+        self.account.record(last_executed_step=self.state.step, committed_step=self.checkpoints.last_step)
+        _log.error("%s; the next attempt goes on from step %d", error, self.checkpoints.last_step)
 
     def _settle(self) -> None:
         with self.timer.saving():
