@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 from include.carbon.meter import MeterMode
@@ -39,6 +40,7 @@ _log = logging.getLogger("plimsoll.agent")
 JOB_COMMAND = (sys.executable, "-m", "include.jobs")
 # What EC2 gives; the drill gives the same.
 DRILL_NOTICE_S = 120.0
+_DRILL_TICK_S = 0.05
 # Every document of an agent is small; a call that takes longer fails, and the job is watched meanwhile.
 STORE_PATIENCE_S = 5.0
 
@@ -73,6 +75,9 @@ class Agent:
         self._keys = LeaseKeys(spec.lease_id)
         self._store = store
         self._pace = pace or Pace.for_store(store.url)
+        if spec.drill_notice_at is not None:
+            # A drill has to hit the middle of a training that may last a second.
+            self._pace = replace(self._pace, tick_s=min(self._pace.tick_s, _DRILL_TICK_S))
         self._clock = clock or SystemClock()
         self._link = StoreLink(store, self._clock)
         self._lifeline = Lifeline(clock=self._clock, expires_after_s=spec.expires_after_s, idle_s=spec.idle_s)

@@ -16,6 +16,7 @@ from include.training.local_files import PROGRESS, STEPS, STEPS_RECORD
 
 _log = logging.getLogger("plimsoll.train")
 _SHORTEST_INTERVAL_S = 0.5
+_FIRST_INTERVAL_S, _FIRST_S = 0.1, 10.0
 # Resumed step, last executed step, committed step, useful seconds.
 _FIELDS = struct.Struct("=qqqd")
 _SLOTS = 2
@@ -115,11 +116,18 @@ class Progress:
     epochs: int
     _kept: dict[str, Any] = field(default_factory=dict)
     _written_at: float = float("-inf")
+    _began_at: float = field(default_factory=time.monotonic)
     _failed: bool = False
 
     def due(self) -> bool:
-        """Whether it is time to show the progress again: at most twice a second."""
-        return time.monotonic() - self._written_at >= _SHORTEST_INTERVAL_S
+        """Whether it is time to show the progress again: twice a second, more often in the first seconds.
+
+        Trainings that last a second or two have to be seen in their middle as well: drills interrupt them there.
+        """
+        now = time.monotonic()
+        return now - self._written_at >= (
+            _FIRST_INTERVAL_S if now - self._began_at < _FIRST_S else _SHORTEST_INTERVAL_S
+        )
 
     def show(self, *, step: int, epoch: int, loss: float, samples_per_s: float | None, **more: Any) -> None:  # noqa: ANN401 - any JSON value
         """Write the progress. A disk that takes none does not end the training: it is for people to look at."""
