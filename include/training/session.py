@@ -30,7 +30,7 @@ from include.training.state import TrainState
 from include.training.stop import StopFlag
 from include.training.stream_source import StreamSource
 from include.training.tasks.data import TaskData, open_data
-from include.training.tasks.task import build_task
+from include.training.tasks.task import Task, build_task
 from include.training.telemetry.recording import Recorder, recording
 from include.training.telemetry.step_timer import StepTimer
 from include.training.trial import needs_trial, try_task
@@ -111,7 +111,8 @@ def _assemble(order: WorkerOrder, *, store: ObjectStore, stop: StopFlag, device:
     execution = apply_layout(layout, batch_size=training.batch_size)
     own_folder = folder_of(order.job_dir, int(os.environ.get("LOCAL_RANK", "0")))
     data = open_data(request, store=store, settings=order.settings, device=device)
-    spread = _spread(order, layout=layout, data=data, device=device)
+    task = build_task(training)
+    spread = _spread(order, layout=layout, data=data, task=task, device=device)
     refuse_unstorable(spread.model.state_dict().items())
     steps_per_epoch = data.train.steps_per_epoch(training.batch_size)
     total = training.total_steps(steps_per_epoch)
@@ -121,7 +122,7 @@ def _assemble(order: WorkerOrder, *, store: ObjectStore, stop: StopFlag, device:
     return Trainer(
         state=TrainState(model=spread.model, optimizer=optimizer, scaler=scaler),
         training=training,
-        task=build_task(training),
+        task=task,
         execution=execution,
         spread=spread,
         device=device,
@@ -160,7 +161,7 @@ def _layout(order: WorkerOrder) -> Layout:
     return resized(layout, world=torch.distributed.get_world_size(), batch_size=training.batch_size)
 
 
-def _spread(order: WorkerOrder, *, layout: Layout, data: TaskData, device: torch.device) -> Spread:
+def _spread(order: WorkerOrder, *, layout: Layout, data: TaskData, task: Task, device: torch.device) -> Spread:
     workload = order.request.workload
     place = take_place(layout, device_type=device.type, world=torch.distributed.get_world_size())
     torch.manual_seed(workload.training.seed)
@@ -171,7 +172,7 @@ def _spread(order: WorkerOrder, *, layout: Layout, data: TaskData, device: torch
         torch.manual_seed(workload.training.seed + place.data_rank)
     model = model.to(device)
     if needs_trial(workload):
-        try_task(model, build_task(workload.training), data, workload=workload, device=device)
+        try_task(model, task, data, workload=workload, device=device)
     return spread_model(
         model,
         layout,
