@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psutil
 
-from include.compute.local import LocalEngine
+from include.compute.engines.local import LocalEngine
 from include.config.settings import Settings
 from include.core.contracts.lease import LeaseState
 from include.core.store import ObjectStore

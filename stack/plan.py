@@ -29,7 +29,7 @@ from include.ledger.ledger import Ledger
 from include.sizing.limits import QUOTA_CLASSES
 from include.sizing.plan_text import describe
 from include.sizing.planner import make_plan
-from include.sizing.question import check_question
+from include.sizing.question import check_question, with_engine
 from stack import dag_ready
 from stack.child_environment import settings_of
 from stack.errors import SettingsError, StackError
@@ -109,7 +109,8 @@ def plan_workload(order: PlanOrder, settings: Settings, *, say: Callable[[str], 
         StackError: There is no such workload, or a job failed or refused its input.
         UserError: Nothing fits, or the workload asks for something that does not exist.
     """
-    workload, warnings = dag_ready.choose_workload(settings.workloads, order.workload)
+    chosen, warnings = dag_ready.choose_workload(settings.workloads, order.workload)
+    workload = with_engine(chosen, settings)
     for warning in warnings:
         say(warning)
     now = SystemClock().now()

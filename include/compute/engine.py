@@ -19,10 +19,13 @@ class Engine(Protocol):
         ...
 
     def launch(self, request: LaunchRequest) -> Lease:
-        """Launch a lease; idempotent by ``request.lease_id``.
+        """Launch a lease; idempotent by ``request.lease_id``. Never waits for capacity.
 
         Raises:
             GroupClosedError: The lease was told to stop; it is never launched again.
+            NoCapacityError: None of the candidates can be had now. Nothing runs and nothing is billed; the same request
+                may be launched again later.
+            LaunchRefusedError: The provider refuses for a reason that no waiting mends.
         """
         ...
 

@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from include.compute.local import LocalEngine
+from include.compute.engines.local import LocalEngine
 from include.config.settings import Settings
 from include.core.contracts.lease import LeaseState, ReleaseReport
 from include.core.errors import UserError

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from include.config.schedule import Edge
+from include.config.capacity_settings import CAPACITY_LISTS, CapacitySettings
 from include.config.settings_mistakes import mistakes_of, variable_of
 from include.core.errors import UserError
 from include.core.regions import CLOUD_REGIONS, WORLD
 
 REPO = Path(__file__).resolve().parents[2]
 _BUCKETS = ("s3", "gs", "az")
-_LISTS = ("data_roots", "catalog_regions")
+_LISTS = ("data_roots", "catalog_regions", *CAPACITY_LISTS)
 
 
-class Settings(Edge):
+class Settings(CapacitySettings):
     """Where things are and what this machine costs. Every field is set by ``PLIMSOLL_<NAME>``."""
 
     store: str = Field(default=f"file://{REPO}/var/store", description="Root URL of the object store.")
@@ -162,7 +162,7 @@ class Settings(Edge):
         for name in cls.model_fields:
             text = source.get(variable_of(name))
             if text is not None:
-                values[name] = tuple(text.split(":")) if name in _LISTS else text
+                values[name] = _listed(text) if name in _LISTS else text
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -175,3 +175,7 @@ class Settings(Edge):
             value = getattr(self, name)
             out[variable_of(name)] = ":".join(map(str, value)) if name in _LISTS else str(value)
         return out
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(text.split(":")) if text else ()

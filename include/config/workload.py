@@ -81,7 +81,9 @@ class Weights(Edge):
 class ComputeSection(Edge):
     """Where the training may run, and what the plan minimises."""
 
-    engine: Literal["local"] = "local"
+    engine: Literal["local", "ec2"] | None = Field(
+        default=None, description="Engine that runs the training; unset: the installation's, PLIMSOLL_ENGINE."
+    )
     purchase: Literal["auto", "spot", "on-demand"] = "auto"
     objective: Objective = Objective.COST
     weights: Weights | None = Field(default=None, description="For ``objective: weighted``.")

@@ -9,7 +9,10 @@ PlimsollError
 +-- CatalogRefreshError  the vendor's answers make no catalog; the last good one stays
 +-- StoreError           the object store answered something unexpected
 +-- GroupClosedError     an intent for a group that was already released
-+-- BudgetExceededError  the intent would exceed a budget or a quota
+|   +-- BudgetExceededError  the intent would exceed a budget or a quota
+|   +-- LaunchRefusedError   the provider refuses the launch, and no waiting helps: quota, permission, parameters
++-- NoCapacityError      none of the offers can be had now; waiting may help
++-- QueuedError          the team's quota is used up; the lease waits its turn
 +-- PreemptedError       the job stopped at a committed checkpoint because the capacity goes away
 """
 
@@ -70,6 +73,38 @@ class GroupClosedError(PlimsollError):
 
 class BudgetExceededError(UserError):
     """The spend that an intent would commit exceeds a budget or a quota."""
+
+
+class LaunchRefusedError(UserError):
+    """The provider refuses the launch for a reason that only a person can mend: a quota, a permission, a parameter."""
+
+
+class NoCapacityError(PlimsollError):
+    """None of the offers of a launch can be had now.
+
+    Args:
+        message: What was tried and what each attempt met.
+        retry_after_s: Seconds after which another try makes sense.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class QueuedError(PlimsollError):
+    """The quota of a team is used up by live leases: the intent waits its turn.
+
+    Args:
+        message: Which quota, by whom it is used, what is asked.
+        position: Place in the queue, from 1.
+        retry_after_s: Seconds after which another look makes sense.
+    """
+
+    def __init__(self, message: str, *, position: int, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.position = position
+        self.retry_after_s = retry_after_s
 
 
 class PreemptedError(PlimsollError):

@@ -20,11 +20,13 @@ class LeaseHeartbeat:
         sequence: Grows with every beat.
         at: ISO time of the agent's clock, for people.
         state: ``idle``, ``busy`` or ``ended``.
-        reason: Why it ended: ``stopped``, ``preempted``, ``expired``, ``idle``, ``sigterm``.
+        reason: Why it ended: ``stopped``, ``preempted``, ``expired``, ``idle``, ``sigterm``, ``budget``.
         job: Name of the running job.
         busy_s: Seconds spent running jobs so far.
         usage: Totals of the lease so far.
         spend_usd: Spend so far as a decimal string, None where the price is unknown.
+        expires_at: POSIX seconds at which the lease ends by itself, as extended while all is well; None where its
+            launch alone says so.
     """
 
     sequence: int
@@ -35,6 +37,7 @@ class LeaseHeartbeat:
     busy_s: float = 0.0
     usage: Usage | None = None
     spend_usd: str | None = None
+    expires_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

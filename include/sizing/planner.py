@@ -19,7 +19,7 @@ from include.sizing.judging import Judge, Judged, Question, Rank, on_demand_pric
 from include.sizing.nearest import nothing_fits
 from include.sizing.prediction import Forecaster, Option, twin_of
 from include.sizing.purchase import PurchaseRule, purchase_rule
-from include.sizing.question import check_question
+from include.sizing.question import check_question, own_engine, with_engine
 from include.sizing.remarks import old_price, reversed_prices
 from include.sizing.steps import StepTimes
 
@@ -61,12 +61,13 @@ def make_plan(
         NothingFitsError: No offer that can be launched fits; says which limits of the nearest one to relax by how much.
         UserError: The deadline has passed, or a region, an instance family or an engine is unknown.
     """
+    workload = with_engine(workload, settings)
     listed = tuple(offers)
     moment = now or datetime.combine(today, time.min, UTC)
     question = Question(
         workload=workload,
         limits=check_question(workload, listed, engine=engine, now=moment),
-        engine=engine or workload.compute.engine,
+        engine=engine or own_engine(workload),
         quota=quota or {},
         rule=purchase_rule(workload),
     )

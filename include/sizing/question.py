@@ -7,12 +7,26 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from include.carbon.intensity import load_intensities
+from include.config.settings import Settings
 from include.config.workload import LimitsSection, Workload
 from include.core.contracts.offer import Offer
 from include.core.errors import UserError
 from include.sizing.assumptions import HOUR_S
 from include.sizing.judging import ANY
 from include.sizing.limits import family_of
+
+
+def with_engine(workload: Workload, settings: Settings) -> Workload:
+    """The workload with the installation's engine and region where it names none."""
+    compute = workload.compute
+    engine = compute.engine or settings.engine
+    regions = compute.regions or ((settings.ec2_region,) if settings.engine == engine == "ec2" else ())
+    return workload.model_copy(update={"compute": compute.model_copy(update={"engine": engine, "regions": regions})})
+
+
+def own_engine(workload: Workload) -> str:
+    """Engine that the workload runs on when nobody asks for another one."""
+    return workload.compute.engine or "local"
 
 
 def limits_from(limits: LimitsSection, *, now: datetime) -> LimitsSection:
@@ -51,7 +65,7 @@ def check_question(workload: Workload, offers: Sequence[Offer], *, engine: str |
     Raises:
         UserError: The deadline has passed, or a region, an instance family or an engine is unknown.
     """
-    own = workload.compute.engine
+    own = own_engine(workload)
     check_places(workload, offers)
     check_engine(engine or own, offers, own=own)
     return limits_from(workload.limits, now=now)

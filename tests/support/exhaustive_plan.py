@@ -100,7 +100,7 @@ class Search:
         compute, limits = self.workload.compute, self.workload.limits
         winner: tuple | None = None
         for offer in self.offers:
-            if compute.engine not in ("any", offer.engine) or offer.purchase not in rule.admissible:
+            if (compute.engine or "local") not in ("any", offer.engine) or offer.purchase not in rule.admissible:
                 continue
             if bars(offer, compute):
                 continue

@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 
 from include.compute.engine import Engine
-from include.compute.local import LocalEngine
-from include.compute.local_process import spawn_agent
+from include.compute.engines.local import LocalEngine
+from include.compute.engines.local_process import spawn_agent
 from include.config.settings import Settings
 from include.core.contracts.lease import JobPhase, JobState, JobTicket, LaunchRequest, LeaseState
 from include.core.process import ProcessIdentity, identify, is_alive, kill_tree

@@ -9,8 +9,8 @@ from typing import Any
 
 from include.catalog.local import local_offer
 from include.compute.driver import Capacity, JobCall, JobDriver, Waiting
+from include.compute.engines.local import LocalEngine
 from include.compute.launching import build_launch_request
-from include.compute.local import LocalEngine
 from include.core.ids import digest
 from tests.support.live_run import LiveRun
 

@@ -49,7 +49,7 @@ class PausingProvisionOperator(ProvisionGpuOperator):
         self.moment = moment
 
     def execute(self, context: Any) -> dict[str, str]:
-        from include.compute.local import LocalEngine
+        from include.compute.engines.local import LocalEngine
 
         prefix, launch = _run_prefix(context), LocalEngine.launch
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from include.compute.driver import Capacity, Finished, JobCall, JobDriver
-from include.compute.local import LocalEngine
+from include.compute.engines.local import LocalEngine
 from include.config.settings import Settings
 from include.core.contracts.lease import LaunchRequest
 from include.core.ids import digest, job_name, run_prefix

@@ -24,6 +24,39 @@ class JobPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchCandidate:
+    """One offer that would do for a lease.
+
+    Attributes:
+        instance_type: Type to launch.
+        purchase: Purchase option, a value of `PurchaseOption`.
+        region: Cloud region.
+        zone: Zone by name, None for any zone of the region.
+        usd_per_h: Price of one instance, as a decimal string, None where unknown.
+        list_usd_per_h: On-demand price of the same type, as a decimal string, None where unknown.
+        price: Date, source and method of the price: ``price_as_of``, ``price_source``, ``price_method``.
+        idle_w: Power of one instance at idle in watts, None where unknown.
+        peak_w: Power of one instance at full load in watts, None where unknown.
+        gco2e_per_kwh: Grid intensity of the region, None where unknown.
+        vcpus: Virtual CPUs of one instance: what the provider's quotas count.
+        accelerators: Accelerators of one instance: what a team's quota counts.
+    """
+
+    instance_type: str
+    purchase: str
+    region: str
+    zone: str | None = None
+    usd_per_h: str | None = None
+    list_usd_per_h: str | None = None
+    price: dict[str, str] = field(default_factory=dict)
+    idle_w: float | None = None
+    peak_w: float | None = None
+    gco2e_per_kwh: float | None = None
+    vcpus: int = 0
+    accelerators: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRequest:
     """Everything an engine needs to launch a lease; ``lease_id`` is the idempotency token.
 
@@ -42,6 +75,15 @@ class LaunchRequest:
         gco2e_per_kwh: Grid intensity for the carbon estimate, None where unknown.
         drill_notice_at: Inject one interruption notice when a job's progress passes this fraction (0..1); None = never.
         tags: Further tags.
+        engine: Engine that the lease lives on.
+        candidates: Offers that would do, best first; ``instance_type``, ``purchase``, price and powers above are those
+            of the first. Empty on an engine that has one kind of capacity.
+        instances: Instances, all of one type in one zone, all or none.
+        owner: Person or team that pays, for tags.
+        cost_centre: Cost centre, for tags.
+        spend_limit_usd: What the lease may spend: its agent gives notice to the job and leaves when that is spent, as a
+            decimal string; None = no limit of its own.
+        storage_bytes: Scratch space on disk that the jobs need, None where unknown.
     """
 
     lease_id: str
@@ -58,11 +100,48 @@ class LaunchRequest:
     gco2e_per_kwh: float | None = None
     drill_notice_at: float | None = None
     tags: dict[str, str] = field(default_factory=dict)
+    engine: str = "local"
+    candidates: tuple[LaunchCandidate, ...] = ()
+    instances: int = 1
+    owner: str = ""
+    cost_centre: str = ""
+    spend_limit_usd: str | None = None
+    storage_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BilledTime:
+    """What one instance is billed for by its provider.
+
+    Attributes:
+        instance_id: The provider's id.
+        started_at: ISO time from which it is billed.
+        ended_at: ISO time until which it is billed, None while it runs.
+        usd_per_h: Price of it, as a decimal string, None where unknown.
+    """
+
+    instance_id: str
+    started_at: str
+    ended_at: str | None = None
+    usd_per_h: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A lease as an engine describes it."""
+    """A lease as an engine describes it.
+
+    Attributes:
+        lease_id: The lease.
+        group_id: Its group.
+        state: What is known of it.
+        dag_id: DAG that owns it, empty for a shared lease.
+        run_id: Run that owns it, empty for a shared lease.
+        expires_at: POSIX seconds at which it ends by itself, None where unknown.
+        details: What was launched, for the ledger: ``instance_type``, ``region``, ``zone``, ``purchase``,
+            ``usd_per_h``, ``list_usd_per_h``, ``price_*``, ``instance_ids`` (joined by commas). Empty where the request
+            says it all.
+        billed: Billed time of each instance, empty where only the lease's own life is known.
+    """
 
     lease_id: str
     group_id: str
@@ -70,6 +149,8 @@ class Lease:
     dag_id: str = ""
     run_id: str = ""
     expires_at: float | None = None
+    details: dict[str, str] = field(default_factory=dict)
+    billed: tuple[BilledTime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

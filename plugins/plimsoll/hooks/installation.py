@@ -32,7 +32,8 @@ def connect() -> Installation:
     """Build the clients of this process from the settings in its environment."""
     # Imports at run time, see the module docstring.
     from include.compute.driver import JobDriver
-    from include.compute.local import LocalEngine
+    from include.compute.engines.local import LocalEngine
+    from include.compute.engines.router import EngineRouter
     from include.config.settings import Settings
     from include.core.store import ObjectStore
     from include.ledger.ledger import Ledger
@@ -40,6 +41,6 @@ def connect() -> Installation:
     settings = Settings.from_environment()
     store = ObjectStore(settings.store)
     ledger = Ledger(settings.ledger)
-    engine = LocalEngine(store=store, settings=settings)
+    engine = EngineRouter(store, {"local": LocalEngine(store=store, settings=settings)})
     driver = JobDriver(store=store, ledger=ledger, engine=engine, preemption_budget=settings.preemption_budget)
     return Installation(settings=settings, store=store, ledger=ledger, engine=engine, driver=driver)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from include.compute.engines.local_process import agent_environment
 from include.compute.environment import allowed_environment
-from include.compute.local_process import agent_environment
 from include.config.settings import REPO, Settings
 
 SECRETS = {

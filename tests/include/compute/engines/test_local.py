@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from include.compute.local import LocalEngine
+from include.compute.engines.local import LocalEngine
 from include.config.settings import Settings
 from include.core.contracts.lease import LaunchRequest, LeaseState
 from include.core.errors import UserError
 from include.core.process import own_identity
 from include.core.store import ObjectStore
-from tests.include.compute.engine_suite import EngineSuite
+from tests.include.compute.engines.engine_suite import EngineSuite
 from tests.support.lease_bench import Bench, open_local_bench
 
 
@@ -82,6 +82,6 @@ def test_a_work_root_that_is_a_file_is_one_clear_error(file_store, settings_for,
 
 def test_a_full_disk_is_one_clear_error(file_store, settings_for, monkeypatch):
     full = SimpleNamespace(free=1024)
-    monkeypatch.setattr("include.compute.local_process.shutil.disk_usage", lambda _: full)
+    monkeypatch.setattr("include.compute.engines.local_process.shutil.disk_usage", lambda _: full)
     with pytest.raises(UserError, match=r"disk is full.*0 MiB free"):
         LocalEngine(file_store, settings_for(file_store)).launch(REQUEST)

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from include.compute.job_polling import poll_job
-from include.compute.lease_keys import ROOT, LeaseKeys, lease_of
-from include.compute.local_process import (
+from include.compute.engines.local_process import (
     clear_folder,
     kill_and_wait,
     prepare_folder,
     spawn_agent,
 )
+from include.compute.job_polling import poll_job
+from include.compute.lease_keys import ROOT, LeaseKeys, lease_of
 from include.config.settings import Settings
 from include.core.clock import iso
 from include.core.contracts.demand import Demand
@@ -123,7 +123,7 @@ class LocalEngine:
         """Leases by group, whatever their state."""
         listed = {lease_of(key): key for key, _ in self._store.list(ROOT)}
         every = [LeaseKeys(lease_id) for lease_id in sorted(listed)]
-        specs = [(keys, spec) for keys in every if (spec := self._spec_of(keys))]
+        specs = [(keys, spec) for keys in every if (spec := self._spec_of(keys)) and spec.engine == self.name]
         return tuple(self._lease(keys, spec) for keys, spec in specs if group_id in {None, spec.group_id})
 
     def stop_all(self, *, reason: str) -> ReleaseReport:
