@@ -29,8 +29,9 @@ setup:
 setup-tests:
 	@$(PYTHON) -m stack.environment --profile test
 
-run: setup  ## start the stack and run a workload: WORKLOAD=digits, ONCE=1 stops all at the end, DRILL=0|1
-	@$(VENV)/python -m stack.run --workload="$$WORKLOAD" --drill="$$DRILL" $(if $(filter-out 0,$(ONCE)),--once)
+# The EC2 double is a part of the tests.
+run: $(if $(filter ec2-local,$(ENGINE)),setup-tests,setup)  ## start the stack and run a workload: WORKLOAD=digits, ENGINE=ec2-local, ONCE=1 stops all at the end, DRILL=0|1
+	@$(VENV)/python -m stack.run --workload="$$WORKLOAD" --drill="$$DRILL" --engine="$$ENGINE" $(if $(filter-out 0,$(ONCE)),--once)
 
 plan: setup  ## the best plan, without Airflow: WORKLOAD=digits, ENGINE=any, QUOTA=p=96, FRESH=1; or PACKING=file; JSON=1
 	@if [ -n "$$PACKING" ]; then \

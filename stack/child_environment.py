@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from include.config.settings import Settings
+from stack import ec2_local
 from stack.credentials import USERS, Credentials
 from stack.installation import Installation
 from stack.ports import LOOPBACK, Ports
@@ -33,6 +34,8 @@ def settings_of(installation: Installation, ports: Ports, environ: dict[str, str
     source.setdefault("PLIMSOLL_STORE", f"file://{installation.var}/store")
     source.setdefault("PLIMSOLL_LEDGER", f"sqlite:///{installation.var}/ledger.db")
     source.setdefault("PLIMSOLL_WORK_ROOT", str(installation.var / "work"))
+    if ports.ec2 is not None:
+        source |= ec2_local.settings_variables()
     source["PLIMSOLL_MLFLOW_URI"] = ports.url("mlflow")
     source["PLIMSOLL_SERVING_URL"] = ports.url("serving")
     source["PLIMSOLL_AIRFLOW_URL"] = ports.url("airflow")
@@ -106,6 +109,7 @@ def build(
         **quiet_variables(),
         **airflow_variables(installation, ports, credentials),
         **settings_of(installation, ports, source).to_environment(),
+        **({} if ports.ec2 is None else ec2_local.client_variables(ports)),
         "PATH": f"{installation.bin}:{kept.get('PATH', os.defpath)}",
         "PYTHONPATH": str(installation.repo),
         "PYTHONUNBUFFERED": "1",

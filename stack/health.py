@@ -11,7 +11,7 @@ from stack.airflow_api import request
 from stack.errors import StackError
 from stack.installation import Installation
 from stack.ports import Ports, strangers
-from stack.programs import AIRFLOW_COMPONENTS, SERVERS
+from stack.programs import AIRFLOW_COMPONENTS, EC2_DOUBLE, SERVERS
 
 _HEARTBEATS = {
     "scheduler": "latest_scheduler_heartbeat",
@@ -37,6 +37,8 @@ def unhealthy(ports: Ports, *, since: datetime | None) -> dict[str, str]:
     if "api-server" not in missing:
         # The interface that tasks report to is built on its first request, which takes seconds: no task should wait.
         probes["execution-api"] = ("airflow", "/execution/health")
+    if ports.ec2 is not None:
+        probes[EC2_DOUBLE] = ("ec2", "/_double/health")
     for name, (server, path) in probes.items():
         status, text = request("GET", ports.url(server) + path, timeout_s=_PROBE_TIMEOUT_S)
         if status != _OK:
@@ -105,7 +107,7 @@ def _refuse_strangers(ports: Ports, supervisor_pid: int) -> None:
 def log_tail(installation: Installation, program: str) -> str:
     """The last lines of a program's log, for the message about it."""
     path = installation.logs / f"{program}.log"
-    known = program in (*AIRFLOW_COMPONENTS, *SERVERS)
+    known = program in (*AIRFLOW_COMPONENTS, *SERVERS, EC2_DOUBLE)
     if not known or not path.exists():
         return f"No log in {path}."
     lines = path.read_text(errors="replace").splitlines()[-_TAIL_LINES:]

@@ -32,6 +32,12 @@ class StackSettings(Edge):
     port_serving: int | None = Field(
         default=None, ge=1, le=65535, description="Port of the model server. Not set: 8600 or the next free one."
     )
+    port_ec2: int | None = Field(
+        default=None, ge=1, le=65535, description="Port of the EC2 double. Not set: 8700 or the next free one."
+    )
+    ec2_double: bool = Field(
+        default=False, description="Rent from an EC2 double on this machine; `make run ENGINE=ec2-local` sets it."
+    )
     start_timeout_s: float = Field(
         default=240.0, gt=0, allow_inf_nan=False, description="How long a start may take until all is healthy."
     )

@@ -7,7 +7,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
@@ -19,15 +19,23 @@ from stack.installation import StackSettings
 LOOPBACK = "127.0.0.1"
 _TRIES = 200
 WANTED = {"airflow": 8080, "mlflow": 5000, "serving": 8600}
+# Only a stack that rents from the EC2 double has this one.
+EC2 = {"ec2": 8700}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Ports of the three servers."""
+    """Ports of the servers; ``ec2`` is that of the EC2 double, None in a stack without one."""
 
     airflow: int
     mlflow: int
     serving: int
+    ec2: int | None = None
+
+    @property
+    def by_server(self) -> dict[str, int]:
+        """The ports that this stack has."""
+        return {name: port for name, port in asdict(self).items() if port is not None}
 
     def url(self, server: str) -> str:
         """Base URL of one server."""
@@ -93,7 +101,7 @@ def choose(settings: StackSettings, say: Callable[[str], None], take: Callable[[
         StackError: A pinned port is in use, or no free one was found.
     """
     chosen: dict[str, int] = {}
-    for name, wanted in WANTED.items():
+    for name, wanted in (WANTED | EC2 if settings.ec2_double else WANTED).items():
         pinned = getattr(settings, f"port_{name}")
         chosen[name] = port = _pinned(name, pinned, take) if pinned else _next_free(name, wanted, take)
         if port != (pinned or wanted):
@@ -122,7 +130,7 @@ def strangers(ports: Ports, root_pid: int) -> list[str]:
 
     A port that was free a second ago may have been taken by another program, which would then answer in our place.
     """
-    taken = {name: port for name in WANTED if not is_free(port := getattr(ports, name))}
+    taken = {name: port for name, port in ports.by_server.items() if not is_free(port)}
     ours = _listening(root_pid) if taken else set()
     return [f"{name} (port {port})" for name, port in taken.items() if port not in ours]
 

@@ -12,6 +12,7 @@ from stack.ports import LOOPBACK, Ports
 GROUP = "plimsoll"
 AIRFLOW_COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 SERVERS = ("mlflow", "model-server")
+EC2_DOUBLE = "ec2-double"
 # Seconds between the request to end and the kill. The scheduler waits for running tasks. The dag-processor and the
 # triggerer hold nothing that is not in the database or the store, and now and then they do not hear the request.
 _STOP_WAIT_S = {"scheduler": 20, "dag-processor": 4, "triggerer": 8}
@@ -55,7 +56,15 @@ def programs(installation: Installation, ports: Ports) -> tuple[Program, ...]:
         *components,
         Program(name="mlflow", command=mlflow, at_once=True),
         Program(name="model-server", command=serving, at_once=True),
+        *_double(installation, ports),
     )
+
+
+def _double(installation: Installation, ports: Ports) -> tuple[Program, ...]:
+    if ports.ec2 is None:
+        return ()
+    command = (str(installation.bin / "python"), "-m", "stack.ec2_double", "--port", str(ports.ec2))
+    return (Program(name=EC2_DOUBLE, command=command, at_once=True),)
 
 
 def _escaped(text: object) -> str:
@@ -66,6 +75,7 @@ def _escaped(text: object) -> str:
 def supervisor_config(installation: Installation, ports: Ports) -> str:
     """Text of ``supervisord.conf``. It holds no secret: programs inherit the supervisor's environment."""
     socket = installation.supervisor_socket
+    listed = programs(installation, ports)
     lines = [
         "; Generated at each start; edits are lost.",
         "[supervisord]",
@@ -82,9 +92,9 @@ def supervisor_config(installation: Installation, ports: Ports) -> str:
         "[supervisorctl]",
         f"serverurl=unix://{_escaped(socket)}",
         f"[group:{GROUP}]",
-        f"programs={','.join((*AIRFLOW_COMPONENTS, *SERVERS))}",
+        f"programs={','.join(program.name for program in listed)}",
     ]
-    for program in programs(installation, ports):
+    for program in listed:
         lines += _program_section(installation, program)
     return "\n".join([*lines, ""])
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -19,7 +17,7 @@ from include.core.errors import PlimsollError
 from include.core.exit_codes import ExitCode
 from include.core.ids import run_prefix
 from include.core.store import ObjectStore
-from stack import dag_ready, pools, record, start, stop, summary
+from stack import dag_ready, ec2_local, pools, record, start, stop, summary
 from stack.airflow_api import AirflowApi, ApiError, quoted
 from stack.child_environment import settings_of
 from stack.displays import display_on
@@ -31,10 +29,10 @@ from stack.leases_left import leases_left
 from stack.ports import WANTED, Ports
 from stack.printed_summary import print_summary
 from stack.run_facts import gather
+from stack.run_order import RunOrder, parse
 from stack.settings_mistakes import read_settings
 from stack.start import Stack
 
-DEFAULT_WORKLOAD = "digits"
 # DAGs that keep the installation safe and tidy: without them nothing ends a forgotten lease.
 _GUARDS = ("lease_reaper", "storage_lifecycle")
 _INTERRUPTED = 130
@@ -42,21 +40,6 @@ _LEASES_GONE_S = 20.0
 # `make run` starts this program as soon as its set-up has ended.
 _FRESH_SETUP_S = 60.0
 _WIDTH = 130
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOrder:
-    """What the command line asks for.
-
-    Attributes:
-        workload: Name of the workload.
-        once: Stop everything at the end.
-        drill: Inject one interruption notice into the training.
-    """
-
-    workload: str
-    once: bool
-    drill: bool
 
 
 class Command:
@@ -120,18 +103,31 @@ class Command:
         self.say(f"Run {run_id} of {workload.name}: {_run_url(stack, workload.name, run_id)}")
         secrets = stack.installation.secrets / "passwords.json"
         self.say(f"Log in as admin or viewer; the passwords are in {secrets}")
-        with display_on(self._console, f"{workload.name} {run_id}") as display:
+        prefix = run_prefix(workload=workload.name, run_id=run_id)
+        with self._interrupting(stack, prefix), display_on(self._console, f"{workload.name} {run_id}") as display:
             state = follow(
                 api=api,
                 store=ObjectStore(stack.settings.store),
                 dag_id=workload.name,
                 run_id=run_id,
-                prefix=run_prefix(workload=workload.name, run_id=run_id),
+                prefix=prefix,
                 display=display,
                 stack_goes_on=lambda: record.goes_on(stack.installation, stack.started_at),
             )
         self._run_state = state
         return run_id, state, time.monotonic() - began
+
+    @contextmanager
+    def _interrupting(self, stack: Stack, prefix: str) -> Iterator[None]:
+        """On the EC2 double the drill takes spot instances away; elsewhere the agent announces its own notice."""
+        if stack.ports.ec2 is None or not self._order.drill:
+            yield
+            return
+        interruptions = ec2_local.Interruptions(
+            ports=stack.ports, store=ObjectStore(stack.settings.store), prefix=prefix, at=ec2_local.INTERRUPTED_AT
+        )
+        with ec2_local.interrupting(interruptions):
+            yield
 
     def _sum_up(
         self,
@@ -297,22 +293,6 @@ def _stop_at_the_end(settings: StackSettings, command: Command, lock: IO[str]) -
     return 0
 
 
-def parse(arguments: Sequence[str] | None = None) -> RunOrder:
-    """The order on the command line."""
-    parser = argparse.ArgumentParser(prog="make run", description=__doc__)
-    parser.add_argument("--workload", default="", help=f"name of the workload, default {DEFAULT_WORKLOAD}")
-    parser.add_argument("--once", action="store_true", help="stop everything at the end")
-    parser.add_argument(
-        "--drill",
-        choices=("0", "1", ""),
-        default="",
-        help="interrupt the training once; default: only without --workload",
-    )
-    options = parser.parse_args(arguments)
-    drill = options.drill == "1" if options.drill else not options.workload
-    return RunOrder(workload=options.workload or DEFAULT_WORKLOAD, once=options.once, drill=drill)
-
-
 def main() -> int:
     """Entry point."""
     console = Console(highlight=False)
@@ -321,7 +301,7 @@ def main() -> int:
         console = Console(highlight=False, width=_WIDTH)
     order = parse()
     try:
-        settings = read_settings()
+        settings = order.on(read_settings())
     except SettingsError as error:
         return refuse(error, console)
     return execute(order, settings, console)

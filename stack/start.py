@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from include.config.settings import Settings
-from stack import child_environment, credentials, health, ports, programs, record, supervisor
+from stack import child_environment, credentials, ec2_local, health, ports, programs, record, supervisor
 from stack.airflow_api import AirflowApi
 from stack.errors import StackError
 from stack.installation import Installation, StackSettings, unusable
@@ -60,7 +60,7 @@ def start(settings: StackSettings, say: Say) -> Stack:
     with only_one_start(installation):
         found = record.read(installation)
         if found is not None and found.runs:
-            return _reuse(installation, found, say)
+            return _reuse(installation, found, settings, say)
         if found is not None and found.with_family(installation.run).processes:
             raise StackError("Processes of an earlier stack are left over: `make stop` ends them.")
         return _start_new(installation, settings, say)
@@ -87,8 +87,11 @@ def only_one_start(installation: Installation) -> Iterator[None]:
         yield
 
 
-def _reuse(installation: Installation, found: StackRecord, say: Say) -> Stack:
+def _reuse(installation: Installation, found: StackRecord, settings: StackSettings, say: Say) -> Stack:
     chosen = found.chosen_ports
+    if settings.ec2_double != (chosen.ec2 is not None):
+        has = "rents from the EC2 double" if chosen.ec2 else "works on this machine"
+        raise StackError(f"A stack that {has} runs in {installation.var}: `make stop`, then again with this ENGINE.")
     missing = health.unhealthy(chosen, since=None) if found.healthy else {"start": "was never finished"}
     if found.stopping:
         missing["stop"] = "was begun and not finished"
@@ -123,9 +126,11 @@ def _start_new(installation: Installation, settings: StackSettings, say: Say) ->
 def _bring_up(installation: Installation, settings: StackSettings, chosen: Ports, say: Say) -> Stack:
     began, started_at = time.monotonic(), datetime.now(UTC)
     stack = _stack(installation, chosen, started_at, reused=False)
+    if chosen.ec2 is not None:
+        ec2_local.refuse_buckets(stack.settings)
     _write_configuration(stack)
     pid = supervisor.start(installation, stack.environment)
-    state = record.new(supervisor_pid=pid, ports=asdict(chosen), started_at=started_at)
+    state = record.new(supervisor_pid=pid, ports=chosen.by_server, started_at=started_at)
     record.write(installation, state)
     say("MLflow and the model server are starting; preparing the databases")
     _migrate(stack, say)
@@ -141,6 +146,8 @@ def _bring_up(installation: Installation, settings: StackSettings, chosen: Ports
         timeout_s=settings.start_timeout_s,
         say=say,
     )
+    if chosen.ec2 is not None:
+        ec2_local.refresh_prices(stack.settings, chosen, say)
     record.write(installation, state.with_family(installation.run).model_copy(update={"healthy": True}))
     say(f"Everything is healthy after {time.monotonic() - began:.1f} s")
     return stack

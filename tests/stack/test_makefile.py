@@ -33,6 +33,11 @@ def test_the_runs_options_reach_the_command():
     assert text.index("stack.environment") < text.index("stack.run")
 
 
+def test_a_run_on_the_double_sets_up_what_tests_need():
+    assert "--profile test" in make("-n", "run", "ENGINE=ec2-local").stdout
+    assert "--profile run" in make("-n", "run", "ENGINE=local").stdout
+
+
 @pytest.fixture
 def arguments(tmp_path):
     """``arguments(command, **variables)``: what the program behind a command is called with; nothing real runs."""
@@ -50,9 +55,9 @@ def arguments(tmp_path):
 
 
 def test_the_options_are_passed_on(arguments):
-    words = arguments("run", WORKLOAD="titanic", ONCE="1", DRILL="0")
-    assert words == ["-m", "stack.run", "--workload=titanic", "--drill=0", "--once"]
-    assert arguments("run") == ["-m", "stack.run", "--workload=", "--drill="]
+    words = arguments("run", WORKLOAD="titanic", ONCE="1", DRILL="0", ENGINE="ec2-local")
+    assert words == ["-m", "stack.run", "--workload=titanic", "--drill=0", "--engine=ec2-local", "--once"]
+    assert arguments("run") == ["-m", "stack.run", "--workload=", "--drill=", "--engine="]
     assert arguments("check-workload") == ["-m", "include.jobs.check_workload"]
 
 
