@@ -4,8 +4,8 @@ Where there is no EC2 the agent still watches the same endpoint with the same cl
 on a laptop is the one that runs on a spot instance. Only reads go over HTTP; a notice is announced by a method call, so
 nobody on the machine can interrupt a lease through the port.
 
-Paths and status codes follow the EC2 user guide, "Use the Instance Metadata Service" and "Spot Instance interruption
-notices".
+Paths and status codes follow the EC2 user guide, "Use the Instance Metadata Service", "Spot Instance interruption
+notices" and "EC2 instance rebalance recommendations".
 """
 
 from __future__ import annotations
@@ -37,12 +37,16 @@ class InstanceFacts:
         instance_type: Type of the offer.
         life_cycle: ``spot`` or ``on-demand``.
         region: Region of the offer.
+        zone: Availability zone.
+        address: Private IPv4 address, by which the other nodes of a lease reach it.
     """
 
     instance_id: str
     instance_type: str
     life_cycle: str
     region: str = "local"
+    zone: str = "local-a"
+    address: str = "127.0.0.1"
 
 
 def _stamp(moment: datetime) -> str:
@@ -59,6 +63,7 @@ class MetadataEmulator:
     def __init__(self, facts: InstanceFacts) -> None:
         self._facts = facts
         self._notice: tuple[datetime, datetime] | None = None
+        self._advised: datetime | None = None
         self._tokens: dict[str, float] = {}
         self._server = _MetadataServer(self)
         # A short poll, since an agent that ends waits for one.
@@ -91,6 +96,11 @@ class MetadataEmulator:
         """Announce that the instance will be terminated this many seconds from now."""
         now = datetime.now(UTC)
         self._notice = (now, now + timedelta(seconds=seconds))
+        self.recommend_rebalance()
+
+    def recommend_rebalance(self) -> None:
+        """Announce that the instance is at an elevated risk of interruption, as EC2 may well before a notice."""
+        self._advised = self._advised or datetime.now(UTC)
 
     def new_token(self, ttl_s: int) -> str:
         """A session token that is good for ``ttl_s`` seconds."""
@@ -115,6 +125,9 @@ class MetadataEmulator:
             "/latest/meta-data/instance-id": lambda: facts.instance_id,
             "/latest/meta-data/instance-type": lambda: facts.instance_type,
             "/latest/meta-data/instance-life-cycle": lambda: facts.life_cycle,
+            "/latest/meta-data/placement/region": lambda: facts.region,
+            "/latest/meta-data/placement/availability-zone": lambda: facts.zone,
+            "/latest/meta-data/local-ipv4": lambda: facts.address,
             "/latest/meta-data/spot/instance-action": self._instance_action,
             "/latest/meta-data/spot/termination-time": self._termination_time,
             "/latest/meta-data/events/recommendations/rebalance": self._rebalance,
@@ -130,7 +143,7 @@ class MetadataEmulator:
         return None if self._notice is None else _stamp(self._notice[1])
 
     def _rebalance(self) -> str | None:
-        return None if self._notice is None else json.dumps({"noticeTime": _stamp(self._notice[0])})
+        return None if self._advised is None else json.dumps({"noticeTime": _stamp(self._advised)})
 
     def _identity(self) -> str:
         facts = self._facts
@@ -139,6 +152,8 @@ class MetadataEmulator:
                 "instanceId": facts.instance_id,
                 "instanceType": facts.instance_type,
                 "region": facts.region,
+                "availabilityZone": facts.zone,
+                "privateIp": facts.address,
                 "version": "2017-09-30",
             }
         )

@@ -72,6 +72,9 @@ def test_a_forwarded_request_gets_no_token(emulator):
 def test_the_instance_describes_itself(emulator):
     assert read(emulator, "/latest/meta-data/instance-life-cycle") == (200, "spot")
     assert read(emulator, "/latest/meta-data/instance-type") == (200, "g6.xlarge")
+    assert read(emulator, "/latest/meta-data/placement/availability-zone") == (200, "local-a")
+    assert read(emulator, "/latest/meta-data/placement/region") == (200, "local")
+    assert read(emulator, "/latest/meta-data/local-ipv4") == (200, "127.0.0.1")
     identity = json.loads(read(emulator, "/latest/dynamic/instance-identity/document")[1])
     assert (identity["instanceId"], identity["instanceType"]) == ("i-7", "g6.xlarge")
 
@@ -89,6 +92,16 @@ def test_a_notice_has_the_form_of_ec2(emulator):
     assert action["action"] == "terminate"
     assert action["time"] == read(emulator, NOTICES[1])[1]
     assert action["time"].endswith("Z")
+
+
+def test_a_rebalance_recommendation_is_no_notice(emulator):
+    emulator.recommend_rebalance()
+    advised = json.loads(read(emulator, NOTICES[2])[1])["noticeTime"]
+    assert advised.endswith("Z")
+    assert [read(emulator, path)[0] for path in NOTICES[:2]] == [404, 404]
+    assert not emulator.announced
+    emulator.announce(120)
+    assert json.loads(read(emulator, NOTICES[2])[1])["noticeTime"] == advised
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "PATCH"])
