@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,9 +35,13 @@ class FakeTaskInstance:
     xcoms: dict[str, Any] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     run_states: dict[tuple[str, str], str] = field(default_factory=dict)
+    pushed: dict[str, Any] = field(default_factory=dict)
 
     def xcom_pull(self, task_ids: str) -> Any:
         return self.xcoms.get(task_ids)
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
 
     def get_task_states(self, dag_id: str, run_ids: list[str]) -> dict[str, dict[str, str]]:
         return dict.fromkeys(run_ids, self.states)
@@ -67,6 +71,11 @@ def installation(folder: Path, *, mlflow_uri: str = "http://127.0.0.1:9") -> Ins
     store, ledger, engine = ObjectStore(settings.store), Ledger(settings.ledger), FakeEngine()
     driver = JobDriver(store=store, ledger=ledger, engine=engine, preemption_budget=settings.preemption_budget)
     return Installation(settings=settings, store=store, ledger=ledger, engine=engine, driver=driver)
+
+
+def reconfigured(place: Installation, **changes: Any) -> Installation:
+    """The same installation with other settings."""
+    return replace(place, settings=place.settings.model_copy(update=changes))
 
 
 def write_run(

@@ -29,6 +29,7 @@ _USERS = (
     "plimsoll.operators.lease_reaper",
     "plimsoll.operators.storage_lifecycle",
     "plimsoll.operators.price_refresh",
+    "plimsoll.notifiers.capacity_notifier",
 )
 
 

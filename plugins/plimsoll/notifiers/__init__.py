@@ -1,0 +1,1 @@
+"""Tells people what happened to rented capacity."""
