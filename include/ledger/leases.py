@@ -6,15 +6,16 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, func, insert, or_, select, update
 
 from include.core.clock import iso
-from include.core.errors import BudgetExceededError, GroupClosedError
+from include.core.errors import BudgetExceededError, GroupClosedError, QueuedError
 from include.core.ids import lease_id as make_lease_id
 from include.ledger.book import Book
 from include.ledger.chargebook import spent_usd
+from include.ledger.quota_book import check_quota, leave_queue
 from include.ledger.records import Intent, IntentLimits, LeaseRecord, OpenLease
-from include.ledger.schema import events, groups, is_kind
+from include.ledger.schema import events, groups, is_kind, is_open_intent
 
 _PAID_GROUPS = ("train-", "work-")
 
@@ -34,40 +35,68 @@ class LeaseBook(Book):
     ) -> Intent:
         """Ask for a lease, before the call that spends. One transaction decides and records.
 
-        The group's open lease is returned as it is; else the generation grows by one.
+        The group's open lease is returned as it is; else the generation grows by one. Where a quota of the team is used
+        up, the group takes a place in the queue, which it keeps by asking again.
 
         Args:
             group_id: The capacity group.
             dag_id: DAG of the run that asks.
             run_id: The run that asks.
             reopen: Reopen a closed group; only the setup task may say so.
-            limits: Quota and budget, checked before anything is written; an open lease passes unchecked.
+            limits: Quotas and budget, checked before anything is written; an open lease passes unchecked.
             details: Whatever explains the intent, as JSON.
 
         Raises:
             GroupClosedError: The group was released and ``reopen`` is not set.
-            BudgetExceededError: The lease would exceed a limit; nothing was written.
+            BudgetExceededError: The lease would exceed a limit, and no waiting helps; nothing was written.
+            QueuedError: A quota is used up; the group is open and waits its turn.
         """
+        names: dict[str, Any] = {"group_id": group_id, "dag_id": dag_id, "run_id": run_id}
+        limits = limits or IntentLimits()
+        try:
+            with self._transaction() as conn:
+                decided = self._decide(conn, names, limits=limits, reopen=reopen, details=details)
+        except BudgetExceededError:
+            self._give_up_place(group_id)
+            raise
+        if isinstance(decided, QueuedError):
+            raise decided
+        return decided
+
+    def _decide(
+        self,
+        conn: Connection,
+        names: dict[str, Any],
+        *,
+        limits: IntentLimits,
+        reopen: bool,
+        details: dict[str, Any] | None,
+    ) -> Intent | QueuedError:
+        group_id = str(names["group_id"])
+        generation, closed = _group_state(conn, **names)
+        if closed and not reopen:
+            raise GroupClosedError(f"group {group_id} was released; only a new launch may reopen it")
+        if closed:
+            self._write(conn, "reopened", generation=generation, **names)
+            _set_group(conn, group_id, closed=False)
+        open_lease = _open_lease(conn, group_id)
+        if open_lease is not None:
+            return Intent(lease_id=open_lease, generation=generation, created=False)
+        _check_limits(conn, limits, dag_id=names["dag_id"], run_id=names["run_id"])
+        queued = check_quota(conn, limits, now=self._clock.now(), **names)
+        if queued is not None:
+            return queued
+        generation += 1
+        lease_id = make_lease_id(group_id=group_id, generation=generation)
+        body = {**(details or {}), **_held(limits)}
+        self._write(conn, "intent", lease_id=lease_id, generation=generation, body=body, **names)
+        _set_group(conn, group_id, generation=generation)
+        return Intent(lease_id=lease_id, generation=generation, created=True)
+
+    def _give_up_place(self, group_id: str) -> None:
+        """What is refused for good must not stand in the way of those who wait behind it."""
         with self._transaction() as conn:
-            generation, closed = _group_state(conn, group_id, dag_id=dag_id, run_id=run_id)
-            if closed and not reopen:
-                raise GroupClosedError(f"group {group_id} was released; only a new launch may reopen it")
-            names: dict[str, Any] = {"group_id": group_id, "dag_id": dag_id, "run_id": run_id}
-            if closed:
-                self._write(conn, "reopened", generation=generation, **names)
-                _set_group(conn, group_id, closed=False)
-            open_lease = _open_lease(conn, group_id)
-            if open_lease is not None:
-                return Intent(lease_id=open_lease, generation=generation, created=False)
-            limits = limits or IntentLimits()
-            _check_limits(conn, limits, dag_id=dag_id, run_id=run_id)
-            generation += 1
-            lease_id = make_lease_id(group_id=group_id, generation=generation)
-            commit = None if limits.commit_usd is None else format(limits.commit_usd, "f")
-            body = {**(details or {}), "commit_usd": commit}
-            self._write(conn, "intent", lease_id=lease_id, generation=generation, body=body, **names)
-            _set_group(conn, group_id, generation=generation)
-            return Intent(lease_id=lease_id, generation=generation, created=True)
+            leave_queue(conn, group_id)
 
     def launched(self, *, group_id: str, lease_id: str, details: dict[str, Any] | None = None) -> bool:
         """Record that the launch call was made; repeating it changes nothing.
@@ -113,6 +142,7 @@ class LeaseBook(Book):
                 return False
             self._write(conn, "closed", group_id=group_id, dag_id=dag_id, run_id=run_id, generation=generation)
             _set_group(conn, group_id, closed=True)
+            leave_queue(conn, group_id)
             return True
 
     def is_closed(self, group_id: str) -> bool:
@@ -134,7 +164,7 @@ class LeaseBook(Book):
     def open_leases(self) -> tuple[OpenLease, ...]:
         """All leases of this installation that have an intent and no end, oldest first."""
         columns = (events.c.lease_id, events.c.group_id, events.c.dag_id, events.c.run_id, events.c.at.label("since"))
-        query = select(*columns).where(_is_open_intent()).order_by(events.c.id)
+        query = select(*columns).where(is_open_intent()).order_by(events.c.id)
         with self._transaction() as conn:
             return tuple(OpenLease(**row) for row in conn.execute(query).mappings())
 
@@ -169,13 +199,8 @@ class LeaseBook(Book):
         )
 
 
-def _is_open_intent() -> ColumnElement[bool]:
-    end = events.alias("end_of_lease")
-    return and_(is_kind("intent"), ~exists().where(is_kind("ended", table=end), end.c.lease_id == events.c.lease_id))
-
-
 def _open_lease(conn: Connection, group_id: str) -> str | None:
-    return conn.scalar(select(events.c.lease_id).where(_is_open_intent(), events.c.group_id == group_id))
+    return conn.scalar(select(events.c.lease_id).where(is_open_intent(), events.c.group_id == group_id))
 
 
 def _has(conn: Connection, kind: str, lease_id: str) -> bool:
@@ -202,10 +227,22 @@ def _set_group(conn: Connection, group_id: str, **values: Any) -> None:  # noqa:
     conn.execute(update(groups).where(groups.c.group_id == group_id).values(**values))
 
 
+def _held(limits: IntentLimits) -> dict[str, Any]:
+    """What an intent says of its lease, so that later ones can count it."""
+    body: dict[str, Any] = {"commit_usd": _plain(limits.commit_usd)}
+    if limits.team:
+        body |= {"team": limits.team, "gpus": limits.gpus, "usd_per_h": _plain(limits.usd_per_h)}
+    return body
+
+
+def _plain(usd: Decimal | None) -> str | None:
+    return None if usd is None else format(usd, "f")
+
+
 def _check_limits(conn: Connection, limits: IntentLimits, *, dag_id: str, run_id: str) -> None:
     if limits.quota_leases is not None:
         paid = or_(*(events.c.group_id.startswith(prefix) for prefix in _PAID_GROUPS))
-        count = conn.scalar(select(func.count()).where(_is_open_intent(), paid)) or 0
+        count = conn.scalar(select(func.count()).where(is_open_intent(), paid)) or 0
         if count + 1 > limits.quota_leases:
             raise BudgetExceededError(
                 "lease quota exceeded",
@@ -221,7 +258,7 @@ def _check_limits(conn: Connection, limits: IntentLimits, *, dag_id: str, run_id
 def _check_budget(conn: Connection, limits: IntentLimits, *, dag_id: str, run_id: str) -> None:
     assert limits.budget_usd is not None
     spent = spent_usd(conn, dag_id=dag_id, run_id=run_id)
-    query = select(events.c.body).where(_is_open_intent(), events.c.dag_id == dag_id, events.c.run_id == run_id)
+    query = select(events.c.body).where(is_open_intent(), events.c.dag_id == dag_id, events.c.run_id == run_id)
     promised = sum((Decimal(body["commit_usd"] or 0) for body in conn.scalars(query)), Decimal(0))
     asked = limits.commit_usd or Decimal(0)
     if spent + promised + asked > limits.budget_usd:

@@ -11,16 +11,36 @@ from include.core.clock import iso
 from include.ledger.attempts import AttemptBook
 from include.ledger.chargebook import ChargeBook
 from include.ledger.leases import LeaseBook
-from include.ledger.records import Attempt, Intent, IntentLimits, LeaseRecord, LedgerEvent, OpenLease
+from include.ledger.quota_book import QuotaBook
+from include.ledger.records import (
+    Attempt,
+    Intent,
+    IntentLimits,
+    LeaseRecord,
+    LedgerEvent,
+    OpenLease,
+    QueueEntry,
+    TeamUse,
+)
 from include.ledger.schema import events, locks
 
-__all__ = ["Attempt", "Intent", "IntentLimits", "LeaseRecord", "Ledger", "LedgerEvent", "OpenLease"]
+__all__ = [
+    "Attempt",
+    "Intent",
+    "IntentLimits",
+    "LeaseRecord",
+    "Ledger",
+    "LedgerEvent",
+    "OpenLease",
+    "QueueEntry",
+    "TeamUse",
+]
 
 _OWN_KINDS = ("intent", "launched", "ended", "closed", "reopened", "attempt", "attempt_ended")
 _EVENT_COLUMNS = tuple(column for column in events.c if column.name != "idempotency_key")
 
 
-class Ledger(LeaseBook, AttemptBook, ChargeBook):
+class Ledger(LeaseBook, QuotaBook, AttemptBook, ChargeBook):
     """The whole ledger. Operators, teardown and reaper write; triggers and jobs never do.
 
     Every method is one transaction. The schema must be there: see `include.ledger.migrate.migrate`.

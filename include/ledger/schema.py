@@ -1,8 +1,8 @@
 """Tables of the ledger as the code sees them; the migrations create them.
 
-``events`` and ``charges`` are append-only, which triggers in the database hold. ``groups`` and ``locks`` are the only
-rows that change. Charges use the column names of FOCUS (https://focus.finops.org, version 1.3) where one exists and
-``x_`` names for ours; in Python each column goes by the field name of `include.ledger.charges.Charge`.
+``events`` and ``charges`` are append-only, which triggers in the database hold. ``groups``, ``locks`` and ``queue``
+hold the only rows that change. Charges use the column names of FOCUS (https://focus.finops.org, version 1.3) where one
+exists and ``x_`` names for ours; in Python each column goes by the field name of `include.ledger.charges.Charge`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    and_,
+    exists,
     literal_column,
     text,
 )
@@ -80,6 +82,12 @@ def is_kind(kind: str, *, table: FromClause = events) -> ColumnElement[bool]:
     return table.c.kind == literal_column(f"'{kind}'")
 
 
+def is_open_intent() -> ColumnElement[bool]:
+    """An intent whose lease has no end yet."""
+    end = events.alias("end_of_lease")
+    return and_(is_kind("intent"), ~exists().where(is_kind("ended", table=end), end.c.lease_id == events.c.lease_id))
+
+
 def _unique(name: str, *columns: str, kind: str) -> Index:
     where = text(f"kind = '{kind}'")
     return Index(name, *(events.c[c] for c in columns), unique=True, sqlite_where=where, postgresql_where=where)
@@ -130,6 +138,7 @@ charges = Table(
     Column("x_Supersedes", Text, key="supersedes"),
 )
 Index("ix_charges_run", charges.c.dag_id, charges.c.run_id)
+Index("ix_charges_end", charges.c.period_end)
 
 locks = Table(
     "locks",
@@ -137,4 +146,21 @@ locks = Table(
     Column("name", Text, primary_key=True),
     Column("owner", Text, nullable=False),
     Column("expires_at", Text, nullable=False),
+)
+
+queue = Table(
+    "queue",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("group_id", Text, nullable=False, unique=True),
+    Column("dag_id", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("team", Text, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("usd_per_h", DecimalText),
+    Column("quota_gpus", Integer),
+    Column("quota_usd_per_h", DecimalText),
+    Column("since", Text, nullable=False),
+    Column("asked_at", Text, nullable=False),
 )

@@ -48,3 +48,21 @@ def test_a_lock_of_revision_0001_is_respected(ledger, clock):
     assert not ledger.acquire_lock("clean-up", "b", 5)
     clock.sleep(10)
     assert ledger.acquire_lock("clean-up", "b", 5)
+
+
+QUEUE_0002 = """INSERT INTO queue (group_id, dag_id, run_id, team, priority, gpus, usd_per_h, quota_gpus,
+ quota_usd_per_h, since, asked_at)
+VALUES ('train-q', 'digits', 'q', 'vision', 3, 4, '2.5', 8, NULL, '2026-01-01T00:00:00+00:00',
+ '2026-01-01T00:05:00+00:00')"""
+
+
+def test_a_place_in_the_queue_of_revision_0002_is_kept(ledger):
+    with ledger._engine.begin() as connection:
+        connection.exec_driver_sql(QUEUE_0002)
+    [entry] = ledger.queue("vision")
+    assert (entry.group_id, entry.priority, entry.usd_per_h, entry.quota_usd_per_h) == (
+        "train-q",
+        3,
+        Decimal("2.5"),
+        None,
+    )
