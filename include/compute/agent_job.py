@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from include.compute.accounts import LeaseAccounts
+from include.compute.departures import Departure
 from include.compute.environment import allowed_environment
-from include.compute.imds_client import Notice
-from include.compute.lifeline import notice_grace_s
 from include.compute.log_chunks import LogShipper
 from include.compute.orphans import end_descendants
 from include.compute.pace import Pace
@@ -25,11 +24,15 @@ from include.core.clock import Clock, iso
 from include.core.contracts.lease import JobTicket
 from include.core.exit_codes import ExitCode
 from include.core.heartbeat import JobHeartbeat
+from include.core.ids import log_chunk_key
 from include.core.json_codec import to_json
 from include.core.json_file import write_json
+from include.core.node_place import NodePlace
 from include.core.process import die_with_parent, identify, kill_tree
 
 _log = logging.getLogger("plimsoll.agent")
+# Tells a training to save soon and to go on.
+CHECKPOINT_NOW = "checkpoint-now"
 
 
 class JobRun:
@@ -43,6 +46,7 @@ class JobRun:
         accounts: Terms of the lease.
         pace: Intervals and graces.
         clock: Source of time.
+        place: This node among those that run the attempt together, None for a job on one node.
     """
 
     def __init__(
@@ -55,9 +59,13 @@ class JobRun:
         accounts: LeaseAccounts,
         pace: Pace,
         clock: Clock,
+        place: NodePlace | None = None,
     ) -> None:
         self.ticket = ticket
+        self.place = place
         self.tree = TreeUsage()
+        self._rank = 0 if place is None else place.rank
+        self._beat_key = f"{ticket.base}/heartbeat{f'-{self._rank}' if self._rank else ''}.json"
         self._dir = job_dir
         self._command = (*command, ticket.kind, ticket.request_uri)
         self._link = link
@@ -104,26 +112,33 @@ class JobRun:
         shutil.rmtree(self._dir, ignore_errors=True)
         return exit_code
 
-    def give_notice(self, notice: Notice) -> None:
-        """Tell the job that its capacity goes away, and arm the deadline."""
-        grace_s = notice_grace_s(notice.left_s)
-        self._kill_within(grace_s)
-        _log.info("%s has %.0f s to commit", self.ticket.name, grace_s)
-        document = {"action": notice.action, "time": notice.at, "grace_s": round(grace_s, 1)}
+    def give_notice(self, departure: Departure) -> None:
+        """Tell the job that its capacity goes away, and arm the deadline; an earlier deadline stays."""
+        left_s = self._kill_within(departure.grace_s or 0.0)
+        _log.info("%s has %.0f s to commit", self.ticket.name, left_s)
+        document = {"action": departure.action, "time": departure.at, "grace_s": round(left_s, 1)}
         try:
             write_json(self._dir / "notice.json", document)
         except OSError as error:
             _log.warning("no notice could be written, sending SIGTERM instead: %s", error)
             self._process.terminate()
 
+    def checkpoint_now(self) -> None:
+        """Ask the job to save soon and to go on. What it cannot be told is told by its next regular checkpoint."""
+        try:
+            (self._dir / CHECKPOINT_NOW).touch()
+        except OSError as error:
+            _log.warning("%s could not be asked for a checkpoint: %s", self.ticket.name, error)
+
     def end_soon(self) -> None:
         """SIGTERM now, SIGKILL after the grace."""
         self._kill_within(self._pace.term_grace_s)
         self._process.terminate()
 
-    def _kill_within(self, seconds: float) -> None:
-        deadline = self._clock.monotonic() + seconds
-        self._kill_at = deadline if self._kill_at is None else min(self._kill_at, deadline)
+    def _kill_within(self, seconds: float) -> float:
+        now = self._clock.monotonic()
+        self._kill_at = now + seconds if self._kill_at is None else min(self._kill_at, now + seconds)
+        return max(0.0, self._kill_at - now)
 
     def _start(self) -> tuple[subprocess.Popen[bytes], LogShipper]:
         shutil.rmtree(self._dir, ignore_errors=True)
@@ -132,6 +147,7 @@ class JobRun:
         environment = allowed_environment(os.environ) | {
             "PLIMSOLL_JOB_DIR": str(self._dir),
             "PYTHONUNBUFFERED": "1",
+            **({} if self.place is None else self.place.to_environment()),
         }
         with output.open("wb") as sink:
             self._process = subprocess.Popen(
@@ -143,7 +159,9 @@ class JobRun:
                 stderr=subprocess.STDOUT,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - the only way that holds before the child's first line
             )
-        shipper = LogShipper(path=output, base=self.ticket.base, link=self._link, clock=self._clock)
+        shipper = LogShipper(
+            path=output, base=self.ticket.base, link=self._link, clock=self._clock, node_rank=self._rank
+        )
         return self._process, shipper
 
     def _attend(
@@ -200,7 +218,7 @@ class JobRun:
             usage=self._accounts.usage(wall_s=self.wall_s, tree=self.tree),
             spend_usd=self._accounts.spend(self.wall_s),
         )
-        return self._link.put_json(f"{self.ticket.base}/heartbeat.json", to_json(beat))
+        return self._link.put_json(self._beat_key, to_json(beat))
 
     def _last_words(self, exit_code: int, shipper: LogShipper) -> None:
         self._read_progress()
@@ -212,7 +230,7 @@ class JobRun:
         """The job folder or the program could not be used, for example on a full disk."""
         _log.error("%s could not be started: %s", self.ticket.name, error)
         text = f"the agent could not start the job: {error} (work folder {self._dir})\n"
-        told = self._link.create(f"{self.ticket.base}/log/000001", text.encode())
+        told = self._link.create(log_chunk_key(self.ticket.base, 1, node_rank=self._rank), text.encode())
         self._insist(lambda: self._beat(chunks=int(told), exit_code=ExitCode.ERROR))
         return ExitCode.ERROR
 

@@ -62,7 +62,7 @@ class MetadataEmulator:
 
     def __init__(self, facts: InstanceFacts) -> None:
         self._facts = facts
-        self._notice: tuple[datetime, datetime] | None = None
+        self._notice: datetime | None = None
         self._advised: datetime | None = None
         self._tokens: dict[str, float] = {}
         self._server = _MetadataServer(self)
@@ -94,8 +94,7 @@ class MetadataEmulator:
 
     def announce(self, seconds: float) -> None:
         """Announce that the instance will be terminated this many seconds from now."""
-        now = datetime.now(UTC)
-        self._notice = (now, now + timedelta(seconds=seconds))
+        self._notice = datetime.now(UTC) + timedelta(seconds=seconds)
         self.recommend_rebalance()
 
     def recommend_rebalance(self) -> None:
@@ -137,10 +136,10 @@ class MetadataEmulator:
     def _instance_action(self) -> str | None:
         if self._notice is None:
             return None
-        return json.dumps({"action": "terminate", "time": _stamp(self._notice[1])})
+        return json.dumps({"action": "terminate", "time": _stamp(self._notice)})
 
     def _termination_time(self) -> str | None:
-        return None if self._notice is None else _stamp(self._notice[1])
+        return None if self._notice is None else _stamp(self._notice)
 
     def _rebalance(self) -> str | None:
         return None if self._advised is None else json.dumps({"noticeTime": _stamp(self._advised)})

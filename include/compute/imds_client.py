@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -22,6 +23,9 @@ TOKEN_TTL_S = 300
 TOKEN_MARGIN_S = 30
 TIMEOUT_S = 2.0
 NOTICE_PATH = "/latest/meta-data/spot/instance-action"
+REBALANCE_PATH = "/latest/meta-data/events/recommendations/rebalance"
+# In the first seconds of an instance its endpoint may not answer yet.
+_TRIES, _RETRY_AFTER_S = 5, 1.0
 
 
 class MetadataError(Exception):
@@ -43,6 +47,34 @@ class Notice:
     left_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """What an instance says of itself; None where it does not say.
+
+    Attributes:
+        instance_type: Type.
+        life_cycle: ``spot`` or ``on-demand``.
+        region: Region.
+        zone: Availability zone.
+        address: Private IPv4 address.
+    """
+
+    instance_type: str | None = None
+    life_cycle: str | None = None
+    region: str | None = None
+    zone: str | None = None
+    address: str | None = None
+
+
+_DESCRIPTION = {
+    "instance_type": "/latest/meta-data/instance-type",
+    "life_cycle": "/latest/meta-data/instance-life-cycle",
+    "region": "/latest/meta-data/placement/region",
+    "zone": "/latest/meta-data/placement/availability-zone",
+    "address": "/latest/meta-data/local-ipv4",
+}
+
+
 def endpoint_of(environ: Mapping[str, str]) -> str:
     """Configured metadata endpoint, or the link-local address every EC2 instance has."""
     return environ.get(ENDPOINT_VARIABLE) or LINK_LOCAL
@@ -60,6 +92,18 @@ class MetadataClient:
         self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
         self._token = ""
         self._token_ends = 0.0
+        self._answered_at: datetime | None = None
+
+    def describe(self, *, tries: int = _TRIES) -> Instance:
+        """What the instance is; unknown in all where the endpoint does not answer."""
+        for remaining in reversed(range(tries)):
+            try:
+                return Instance(**{name: self.read(path) for name, path in _DESCRIPTION.items()})
+            except (OSError, MetadataError) as error:
+                _log.warning("the instance does not describe itself (%s), %d tries left", error, remaining)
+                if remaining:
+                    time.sleep(_RETRY_AFTER_S)
+        return Instance()
 
     def read(self, path: str) -> str | None:
         """Document at a path, None where there is none.
@@ -91,11 +135,26 @@ class MetadataClient:
         try:
             document = json.loads(text)
             at = datetime.fromisoformat(document["time"])
-            return Notice(
-                action=document["action"], at=document["time"], left_s=(at - datetime.now(UTC)).total_seconds()
-            )
+            # By the clock of who announces it: this machine's own may have jumped.
+            now = self._answered_at or datetime.now(UTC)
+            return Notice(action=document["action"], at=document["time"], left_s=(at - now).total_seconds())
         except (ValueError, KeyError, TypeError) as error:
             raise MetadataError(f"unreadable notice {text!r}") from error
+
+    def rebalance_at(self) -> str | None:
+        """When the provider recommended to move away, as it words it; None without such advice.
+
+        Raises:
+            OSError: The endpoint cannot be reached within the timeout.
+            MetadataError: It refuses, or answers something unexpected.
+        """
+        text = self.read(REBALANCE_PATH)
+        if text is None:
+            return None
+        try:
+            return str(json.loads(text)["noticeTime"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise MetadataError(f"unreadable recommendation {text!r}") from error
 
     def close(self) -> None:
         """Drop the connection."""
@@ -115,6 +174,7 @@ class MetadataClient:
         try:
             self._connection.request(method, path, headers=headers)
             answer = self._connection.getresponse()
+            self._answered_at = _moment(answer.getheader("Date"))
             return answer.status, answer.read().decode()
         except http.client.HTTPException as error:
             self._connection.close()
@@ -124,8 +184,17 @@ class MetadataClient:
             raise
 
 
+def _moment(header: str | None) -> datetime | None:
+    try:
+        return None if header is None else parsedate_to_datetime(header)
+    except ValueError:
+        return None
+
+
 class NoticeWatch:
-    """Asks for a notice every few seconds in a thread of its own, so that a slow endpoint never delays a heartbeat.
+    """Asks for a notice, and for advice to move, every few seconds.
+
+    It has a thread of its own, so that a slow endpoint never delays a heartbeat.
 
     Args:
         client: The client; it belongs to the watch from here on.
@@ -139,6 +208,7 @@ class NoticeWatch:
         self._ended = threading.Event()
         self._complained = False
         self.notice: Notice | None = None
+        self.rebalance_at: str | None = None
         self._thread = threading.Thread(target=self._watch, name="notice-watch", daemon=True)
 
     def start(self) -> None:
@@ -160,6 +230,7 @@ class NoticeWatch:
         """Ask once; trouble is reported the first time and otherwise ignored."""
         try:
             self.notice = self._client.notice()
+            self.rebalance_at = self.rebalance_at or self._client.rebalance_at()
         except (OSError, MetadataError) as error:
             if not self._complained:
                 _log.warning("no answer from the metadata endpoint, asking on: %s", error)

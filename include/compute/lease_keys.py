@@ -52,6 +52,27 @@ class LeaseKeys:
         """One queued job."""
         return f"{self.queue}/{name}"
 
+    def node(self, rank: int) -> str:
+        """The agent that won a rank of a lease with several instances; create-if-absent."""
+        return f"{self.prefix}/nodes/{rank}.json"
+
+    def beat_of(self, rank: int) -> str:
+        """The latest `LeaseHeartbeat` of one node; that of the first is the lease's own."""
+        return self.heartbeat if rank == 0 else f"{self.prefix}/node-beats/{rank}.json"
+
+    @property
+    def gang(self) -> str:
+        """Prefix of the jobs that all nodes run together."""
+        return f"{self.prefix}/gang"
+
+    def gang_job(self, name: str) -> str:
+        """One job of all nodes: its ticket and where they meet; written by the first one."""
+        return f"{self.gang}/{name}.json"
+
+    def gang_notice(self, name: str) -> str:
+        """A notice that one node had while it ran that job, for all of them."""
+        return f"{self.prefix}/gang-notices/{name}.json"
+
     def claim(self, name: str) -> str:
         """Create-if-absent mark that a queued job was taken."""
         return f"{self.prefix}/claims/{name}"

@@ -14,7 +14,7 @@ CHUNK_EVERY_S = 2.0
 
 
 class LogShipper:
-    """Copies a growing file into ``<base>/log/000001``, ``000002``, ...
+    """Copies a growing file into ``<base>/log/000001``, ``000002``, ...; node 1 into ``<base>/log-1/...``.
 
     A chunk goes out every two seconds or 64 kB, whichever is first, and ends at a line where it can. It keeps its
     bytes until the store has confirmed it, so a repeated write after an unclear answer cannot tear the text.
@@ -24,13 +24,15 @@ class LogShipper:
         base: Store prefix of the attempt.
         link: The store.
         clock: Source of time.
+        node_rank: Number of the node.
     """
 
-    def __init__(self, *, path: Path, base: str, link: StoreLink, clock: Clock) -> None:
+    def __init__(self, *, path: Path, base: str, link: StoreLink, clock: Clock, node_rank: int = 0) -> None:
         self._source: BinaryIO = path.open("rb")
         self._base = base
         self._link = link
         self._clock = clock
+        self._node_rank = node_rank
         self._pending = b""
         self._unconfirmed = b""
         self._last = clock.monotonic()
@@ -46,7 +48,8 @@ class LogShipper:
         while self._unconfirmed or self._due(final=final):
             if not self._unconfirmed:
                 self._cut(final=final)
-            if not self._link.create(log_chunk_key(self._base, self.chunks + 1), self._unconfirmed):
+            key = log_chunk_key(self._base, self.chunks + 1, node_rank=self._node_rank)
+            if not self._link.create(key, self._unconfirmed):
                 return False
             self.chunks += 1
             self._unconfirmed = b""

@@ -22,6 +22,8 @@ class Pace:
         final_patience_s: How long the last words of a job are tried against a store that does not answer.
         unreachable_s: Silence of the store after which the agent leaves: by then it counts as lost for everyone else,
             and would only cost money.
+        node_silence_s: Silence of another node of the lease after which it counts as lost.
+        gather_s: How long the nodes of a lease may take to come together.
     """
 
     tick_s: float = 0.2
@@ -31,6 +33,8 @@ class Pace:
     term_grace_s: float = 8.0
     final_patience_s: float = 30.0
     unreachable_s: float = 120.0
+    node_silence_s: float = 20.0
+    gather_s: float = 300.0
 
     @classmethod
     def for_store(cls, url: str) -> Pace:

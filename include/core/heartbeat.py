@@ -20,13 +20,15 @@ class LeaseHeartbeat:
         sequence: Grows with every beat.
         at: ISO time of the agent's clock, for people.
         state: ``idle``, ``busy`` or ``ended``.
-        reason: Why it ended: ``stopped``, ``preempted``, ``expired``, ``idle``, ``sigterm``, ``budget``.
+        reason: Why it ended: ``stopped``, ``preempted``, ``expired``, ``idle``, ``sigterm``, ``budget``,
+            ``unreachable``, ``node_lost``, or what an order to leave gave as its reason.
         job: Name of the running job.
         busy_s: Seconds spent running jobs so far.
         usage: Totals of the lease so far.
         spend_usd: Spend so far as a decimal string, None where the price is unknown.
         expires_at: POSIX seconds at which the lease ends by itself, as extended while all is well; None where its
             launch alone says so.
+        rebalance_at: When the provider recommended to move away, as it words it; None without such advice.
     """
 
     sequence: int
@@ -38,6 +40,7 @@ class LeaseHeartbeat:
     usage: Usage | None = None
     spend_usd: str | None = None
     expires_at: float | None = None
+    rebalance_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

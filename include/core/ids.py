@@ -56,6 +56,6 @@ def run_prefix(*, workload: str, run_id: str) -> str:
     return f"runs/{workload}/{run_key(run_id)}"
 
 
-def log_chunk_key(base: str, number: int) -> str:
-    """Key of a chunk of an attempt's log, counted from 1."""
-    return f"{base}/log/{number:06d}"
+def log_chunk_key(base: str, number: int, *, node_rank: int = 0) -> str:
+    """Key of a chunk of an attempt's log, counted from 1; nodes but the first have logs of their own."""
+    return f"{base}/log{f'-{node_rank}' if node_rank else ''}/{number:06d}"

@@ -65,7 +65,8 @@ class LaunchRequest:
         group_id: What teardown and reaper search by.
         run_id: Airflow run that owns the lease, for the reaper.
         dag_id: DAG of that run.
-        expires_after_s: The agent ends itself after this many seconds, whatever happens.
+        expires_after_s: The agent ends itself after this many seconds. On rented machines that is the first horizon
+            alone, which the agent moves on while all is well.
         idle_s: The agent ends itself after this many idle seconds.
         instance_type: Type to launch.
         purchase: Purchase option to launch with.
@@ -84,6 +85,7 @@ class LaunchRequest:
         spend_limit_usd: What the lease may spend: its agent gives notice to the job and leaves when that is spent, as a
             decimal string; None = no limit of its own.
         storage_bytes: Scratch space on disk that the jobs need, None where unknown.
+        longest_s: Life of the lease that no extension goes beyond, None for no such bound.
     """
 
     lease_id: str
@@ -107,6 +109,7 @@ class LaunchRequest:
     cost_centre: str = ""
     spend_limit_usd: str | None = None
     storage_bytes: int | None = None
+    longest_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
