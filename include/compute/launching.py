@@ -1,10 +1,13 @@
-"""From an offer to a launch request: the same on every engine."""
+"""From an offer or candidates to a launch request: the same on every engine."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from include.carbon.intensity import intensity_of
 from include.config.settings import Settings
-from include.core.contracts.lease import LaunchRequest
+from include.core.contracts.lease import LaunchCandidate, LaunchRequest
 from include.core.contracts.offer import Offer
 from include.ledger.charges import price_details
 
@@ -22,6 +25,9 @@ def build_launch_request(
     run_id: str,
     offer: Offer,
     drill_at: float | None,
+    instances: int = 1,
+    owner: str = "",
+    storage_bytes: int | None = None,
 ) -> LaunchRequest:
     """Everything the engine needs, with self-destruct, price and power in the launch itself.
 
@@ -32,8 +38,11 @@ def build_launch_request(
         group_id: Group of the lease.
         dag_id: Owning DAG, empty for the shared control lease.
         run_id: Owning run, empty for the shared control lease.
-        offer: What is launched, with its price.
+        offer: What is launched, with its price; of several candidates the first one's.
         drill_at: Fraction of the training at which a notice is injected, None for no drill.
+        instances: Instances, all or none.
+        owner: Person or team that pays.
+        storage_bytes: Scratch space on disk that the jobs need, None where unknown.
     """
     shared = not run_id
     intensity = intensity_of(settings.region if offer.engine == "local" else offer.region)
@@ -54,4 +63,36 @@ def build_launch_request(
         gco2e_per_kwh=None if intensity is None else intensity.gco2e_per_kwh,
         drill_notice_at=drill_at if generation == 1 else None,
         tags={key: str(value) for key, value in price_details(offer).items() if value is not None},
+        engine=offer.engine,
+        instances=instances,
+        owner=owner,
+        cost_centre=settings.cost_centre,
+        storage_bytes=storage_bytes,
+    )
+
+
+def with_candidates(request: LaunchRequest, candidates: Sequence[LaunchCandidate]) -> LaunchRequest:
+    """The request for candidates in this order: type, price and powers are those of the first one."""
+    if not candidates:
+        return request
+    first = candidates[0]
+    details = {
+        "instance_type": first.instance_type,
+        "region": first.region,
+        "zone": first.zone,
+        "purchase": first.purchase,
+        "usd_per_h": first.usd_per_h,
+        "list_usd_per_h": first.list_usd_per_h,
+        **first.price,
+    }
+    return replace(
+        request,
+        candidates=tuple(candidates),
+        instance_type=first.instance_type,
+        purchase=first.purchase,
+        usd_per_h=first.usd_per_h,
+        idle_w=first.idle_w,
+        peak_w=first.peak_w,
+        gco2e_per_kwh=first.gco2e_per_kwh,
+        tags={key: str(value) for key, value in details.items() if value is not None},
     )

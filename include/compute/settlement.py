@@ -1,26 +1,28 @@
 """Settle accounts when capacity ends: the end of a lease with its charge, and the charge of a job on a shared lease.
 
-Called by whoever ended the lease (recovery, teardown, reaper). Idempotent: a second call changes nothing.
+Called by whoever ended the lease (recovery, teardown, reaper). Idempotent: a second call changes nothing, except that
+it charges what the first one could not, because an instance was still billed then.
 """
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from include.compute.job_calls import JobCall
+from include.core.contracts.lease import BilledTime, Lease
 from include.core.ids import job_name, run_prefix
 from include.core.store import ObjectStore
 from include.ledger.charges import AttemptSeconds, job_charge, lease_charge
 from include.ledger.ledger import Attempt, Ledger
 
-if TYPE_CHECKING:
-    from include.compute.driver import JobCall
-
-# The driver closes the attempt itself, with the reason that counts against the preemption budget.
-_RECOVERED = ("lost", "preempted", "found dead")
+_log = logging.getLogger(__name__)
+# The driver closes the attempt itself, with the reason that counts against the preemption budget, or does not.
+_RECOVERED = ("lost", "preempted", "found dead", "budget", "moved")
 
 
-def settle_lease(*, store: ObjectStore, ledger: Ledger, lease_id: str, reason: str) -> bool:
+def settle_lease(*, store: ObjectStore, ledger: Ledger, lease_id: str, reason: str, lease: Lease | None = None) -> bool:
     """Write the end of a lease, end its open attempts and charge its life to its run.
 
     Args:
@@ -28,6 +30,8 @@ def settle_lease(*, store: ObjectStore, ledger: Ledger, lease_id: str, reason: s
         ledger: Where it is written.
         lease_id: A lease that does not run any more.
         reason: Why it ended.
+        lease: The lease as its engine describes it now, with what its instances are billed for; None, or without that:
+            its life is estimated from its launch and its last heartbeat.
 
     Returns:
         True when this call wrote the end.
@@ -42,24 +46,31 @@ def settle_lease(*, store: ObjectStore, ledger: Ledger, lease_id: str, reason: s
                 dag_id=attempt.dag_id, run_id=attempt.run_id, job=attempt.job, attempt=attempt.number, reason=reason
             )
     wrote = ledger.ended(group_id=record.group_id, lease_id=lease_id, reason=reason)
-    if record.run_id and record.launched_at is not None:
-        _charge_lease(store=store, ledger=ledger, lease_id=lease_id)
+    billed = () if lease is None else lease.billed
+    # A launch that nobody lived to record is billed all the same.
+    if record.run_id and (record.launched_at is not None or billed):
+        _charge_lease(store=store, ledger=ledger, lease_id=lease_id, lease=lease, billed=billed)
     return wrote
 
 
-def _charge_lease(*, store: ObjectStore, ledger: Ledger, lease_id: str) -> None:
+def _charge_lease(
+    *, store: ObjectStore, ledger: Ledger, lease_id: str, lease: Lease | None, billed: tuple[BilledTime, ...]
+) -> None:
+    if running := [one.instance_id for one in billed if one.ended_at is None]:
+        _log.warning("lease %s is not charged yet, still billed: %s", lease_id, ", ".join(running))
+        return
     record = ledger.lease_record(lease_id)
     assert record is not None
-    assert record.launched_at is not None
     attempts = ledger.attempts(dag_id=record.dag_id, run_id=record.run_id)
     heartbeat = store.get_json(f"leases/{lease_id}/heartbeat.json")
-    started_at = datetime.fromisoformat(record.launched_at)
+    started_at = datetime.fromisoformat(record.launched_at or min(one.started_at for one in billed))
     ledger.charge(
         lease_charge(
             lease_id=lease_id,
             dag_id=record.dag_id,
             run_id=record.run_id,
-            launch=record.details,
+            launch=record.details or ({} if lease is None else lease.details),
+            billed=billed,
             heartbeat=heartbeat,
             started_at=started_at,
             ended_at=max(started_at, _end_of(heartbeat, record.ended_at)),

@@ -1,22 +1,25 @@
 """Charges: what one life of a lease, or one job on the shared control lease, cost and was good for. Pure.
 
 Useful, lost and idle seconds are defined in `include.ledger.paid_time`. Costs are estimates until a bill is reconciled:
-price of one hour x paid hours.
+price of one hour x paid hours, per instance where the provider says what each is billed for
+(`include.ledger.billed_time`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from include.core.clock import iso
+from include.core.contracts.lease import BilledTime
 from include.core.contracts.offer import Offer, PurchaseOption
 from include.core.contracts.usage import Usage
 from include.core.heartbeat import JobHeartbeat, LeaseHeartbeat
 from include.core.json_codec import from_json
+from include.ledger.billed_time import Bill, bill_of
 from include.ledger.paid_time import AttemptSeconds, Split, milliseconds, split_paid_time
 
 __all__ = ["AttemptSeconds", "Charge", "job_charge", "lease_charge", "price_details"]
@@ -137,8 +140,11 @@ def lease_charge(
     started_at: datetime,
     ended_at: datetime,
     attempts: Iterable[AttemptSeconds],
+    billed: Sequence[BilledTime] = (),
 ) -> Charge:
     """Charge for the whole life of one lease, from its launch to its end.
+
+    Seconds are those of all its instances together: two instances for an hour are two paid hours.
 
     Args:
         lease_id: The lease.
@@ -149,20 +155,27 @@ def lease_charge(
         started_at: When the lease began to cost.
         ended_at: When it stopped to cost.
         attempts: All attempts that ran on the lease.
+        billed: What each instance is billed for, empty where only the lease's own life is known.
 
     Raises:
         pydantic.ValidationError: The heartbeat is not a `LeaseHeartbeat`.
     """
     beat = None if heartbeat is None else from_json(LeaseHeartbeat, dict(heartbeat))
-    split = split_paid_time(paid_s=(ended_at - started_at).total_seconds(), attempts=attempts)
+    bill = bill_of(billed, usd_per_h=launch.get("usd_per_h"), until=ended_at)
+    instances = len(billed) or int(launch.get("instances") or 1)
+    paid_s = (ended_at - started_at).total_seconds() * instances if bill is None else bill.seconds
+    # Every instance is held while an attempt runs: its seconds count once for each.
+    ran = tuple(attempt.times(instances) for attempt in attempts)
     return _charge(
         key=f"lease:{lease_id}",
         names={"lease_id": lease_id, "dag_id": dag_id, "run_id": run_id},
-        started_at=started_at,
-        split=split,
+        started_at=started_at if bill is None else bill.started_at,
+        ended_at=ended_at if bill is None else bill.ended_at,
+        split=split_paid_time(paid_s=paid_s, attempts=ran),
         launch=launch,
         usage=beat.usage if beat else None,
         agent_usd=beat.spend_usd if beat else None,
+        bill=bill,
     )
 
 
@@ -199,6 +212,7 @@ def job_charge(
         key=f"job:{dag_id}/{run_id}/{job}-{attempt}",
         names={"lease_id": lease_id, "dag_id": dag_id, "run_id": run_id, "job": f"{job}-{attempt}"},
         started_at=started_at,
+        ended_at=None,
         split=split_paid_time(paid_s=seconds.seconds, attempts=(seconds,)),
         launch=launch,
         usage=beat.usage if beat else None,
@@ -211,18 +225,20 @@ def _charge(
     key: str,
     names: dict[str, Any],
     started_at: datetime,
+    ended_at: datetime | None,
     split: Split,
     launch: Mapping[str, Any],
     usage: Usage | None,
     agent_usd: str | None,
+    bill: Bill | None = None,
 ) -> Charge:
     purchase = launch.get("purchase")
-    cost, method = _effective_cost(split, launch, agent_usd)
+    cost, method = _effective_cost(split, launch, agent_usd) if bill is None else (bill.usd, bill.method)
     return Charge(
         key=key,
         **names,
         period_start=iso(started_at),
-        period_end=iso(started_at + timedelta(seconds=split.paid_s)),
+        period_end=iso(ended_at or started_at + timedelta(seconds=split.paid_s)),
         sku_id=launch.get("instance_type"),
         region_id=launch.get("region"),
         pricing_category=_PRICING_CATEGORIES.get(str(purchase)),

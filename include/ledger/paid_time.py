@@ -28,6 +28,11 @@ class AttemptSeconds:
     seconds: float
     lost_s: float | None
 
+    def times(self, instances: int) -> AttemptSeconds:
+        """The same on so many instances at once."""
+        lost_s = None if self.lost_s is None else self.lost_s * instances
+        return AttemptSeconds(reason=self.reason, seconds=self.seconds * instances, lost_s=lost_s)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:

@@ -42,5 +42,11 @@ def connect() -> Installation:
     store = ObjectStore(settings.store)
     ledger = Ledger(settings.ledger)
     engine = EngineRouter(store, {"local": LocalEngine(store=store, settings=settings)})
-    driver = JobDriver(store=store, ledger=ledger, engine=engine, preemption_budget=settings.preemption_budget)
+    driver = JobDriver(
+        store=store,
+        ledger=ledger,
+        engine=engine,
+        preemption_budget=settings.preemption_budget,
+        capacity_wait_s=settings.capacity_wait_s,
+    )
     return Installation(settings=settings, store=store, ledger=ledger, engine=engine, driver=driver)

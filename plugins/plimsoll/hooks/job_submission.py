@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from include.compute.driver import Capacity, Finished, JobCall, Waiting
+from include.compute.driver import Capacity, Delayed, Finished, JobCall, Waiting
 from include.config.job_messages import JobRequest
 from include.config.run_record import RunRecord
 from plimsoll.hooks.capacity import capacity_of
@@ -13,7 +13,7 @@ from plimsoll.hooks.installation import Installation
 from plimsoll.hooks.job_inputs import Sources, build_inputs
 from plimsoll.hooks.run_context import read_plan
 
-__all__ = ["Finished", "Waiting", "submit_or_reattach", "upstream_inputs"]
+__all__ = ["Delayed", "Finished", "Waiting", "submit_or_reattach", "upstream_inputs"]
 
 
 def submit_or_reattach(
@@ -25,7 +25,7 @@ def submit_or_reattach(
     group: str,
     inputs: Callable[[], dict[str, Any]],
     lost_lease: str | None,
-) -> Finished | Waiting:
+) -> Finished | Waiting | Delayed:
     """Move one job of a run on.
 
     Args:
@@ -41,6 +41,7 @@ def submit_or_reattach(
         JobInputError: The job refused its input.
         JobFailedError: The job failed, or its preemption budget is used up.
         GroupClosedError: The run's capacity was released.
+        UserError: A budget or a quota is used up, or the provider refuses for good.
     """
     capacity = capacity_of(run, group, installation)
     call = JobCall(
