@@ -1,0 +1,264 @@
+"""Engine ``ec2``: leases are instances on EC2, found by their tags, launched by ranked candidates.
+
+All that decides is in the store and on EC2, so every call may come from a fresh process. Where EC2 does not answer,
+calls raise: nothing is guessed from silence, least of all that a lease has ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from include.compute.ec2 import tags as tag
+from include.compute.ec2.clients import Ec2Clients
+from include.compute.ec2.errors import Action, code_of, verdict_of
+from include.compute.ec2.inventory import Instance, describe, describe_ids
+from include.compute.ec2.launcher import Launcher
+from include.compute.ec2.lease_view import (
+    LeaseFacts,
+    billed_of,
+    details_of,
+    expires_at_of,
+    how_it_ended,
+    ids_to_end,
+    may_still_appear,
+    state_of,
+)
+from include.compute.job_polling import poll_job
+from include.compute.lease_keys import ROOT, LeaseKeys, lease_of
+from include.config.settings import Settings
+from include.core.clock import Clock, SystemClock, iso
+from include.core.contracts.demand import Demand
+from include.core.contracts.lease import JobState, JobTicket, LaunchRequest, Lease, LeaseState, ReleaseReport
+from include.core.contracts.offer import Offer
+from include.core.errors import PlimsollError
+from include.core.json_codec import from_json, to_json
+from include.core.store import ObjectStore
+
+_log = logging.getLogger("plimsoll.compute")
+
+# Covers a job's own grace after SIGTERM and the agent's last words; what takes longer is cut off.
+STOP_GRACE_S = 15.0
+# EC2 takes a termination within a second; longer than this means that something is badly wrong.
+ENDED_WITHIN_S = 60.0
+_LOOK_EVERY_S = 1.0
+
+
+class LeaseLeftError(PlimsollError):
+    """Instances of a lease still run although they were to be ended; their agent was told to leave all the same."""
+
+
+class Ec2Engine:
+    """Rents instances.
+
+    Args:
+        store: The object store.
+        settings: Settings of the installation.
+        clients: AWS clients of the region that the installation rents in.
+        clock: Source of time.
+        stop_grace_s: How long an agent that is told to stop may take before its instance is terminated.
+        look_every_s: Seconds between two looks while something is waited for.
+    """
+
+    name = "ec2"
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        settings: Settings,
+        clients: Ec2Clients,
+        *,
+        clock: Clock | None = None,
+        stop_grace_s: float = STOP_GRACE_S,
+        look_every_s: float = _LOOK_EVERY_S,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clients = clients
+        self._clock = clock or SystemClock()
+        self._stop_grace_s = stop_grace_s
+        self._look_every_s = look_every_s
+        self._installation = tag.installation_of(settings.store)
+        self._launcher = Launcher(
+            store=store, settings=settings, clients=clients, clock=self._clock, installation=self._installation
+        )
+
+    def offers(self, demand: Demand | None) -> tuple[Offer, ...]:  # noqa: ARG002 - part of the port
+        """None of its own: the catalog lists what EC2 sells."""
+        return ()
+
+    def launch(self, request: LaunchRequest) -> Lease:
+        """Launch a lease from the best of its candidates that can be had; idempotent by ``request.lease_id``.
+
+        Raises:
+            GroupClosedError: The lease was told to stop.
+            NoCapacityError: Nothing can be had now, or EC2 gives no clear answer; the same request may come again.
+            LaunchRefusedError: A quota, a permission or a parameter forbids it.
+        """
+        self._launcher.launch(request)
+        return self.describe(request.lease_id)
+
+    def describe(self, lease_id: str) -> Lease:
+        """State of one lease.
+
+        Raises:
+            botocore.exceptions.ClientError: EC2 refuses or fails; nothing is known then.
+        """
+        return self._lease(lease_id, self._facts(lease_id))
+
+    def submit(self, lease_id: str, ticket: JobTicket, request: dict[str, Any]) -> None:
+        """Write the request, then queue the ticket; what is already there stays as it is."""
+        self._store.create_json(self._store.key_of(ticket.request_uri), request)
+        self._store.create_json(LeaseKeys(lease_id).ticket(ticket.name), to_json(ticket))
+
+    def poll(self, lease_id: str, base: str) -> JobState:
+        """Where one attempt stands."""
+        return poll_job(
+            self._store, lease_id=lease_id, base=base, lease_state=lambda: self._state(lease_id), clock=self._clock
+        )
+
+    def stop(self, lease_id: str, *, reason: str) -> str:
+        """End one lease; returns the agent's own reason, ``killed``, ``lost`` or ``never started``.
+
+        Raises:
+            LeaseLeftError: EC2 does not end its instances.
+            botocore.exceptions.ClientError: EC2 does not say what there is.
+        """
+        ended, left = self._end([lease_id], reason=reason)
+        if left:
+            raise LeaseLeftError(f"lease {lease_id} was told to stop, but EC2 has not ended its instances")
+        return ended[lease_id]
+
+    def release(self, group_id: str) -> ReleaseReport:
+        """End every lease of a group."""
+        ended, left = self._end([lease.lease_id for lease in self.find(group_id=group_id)], reason="released")
+        return ReleaseReport(ended=ended, left=left)
+
+    def find(self, *, group_id: str | None = None) -> tuple[Lease, ...]:
+        """Leases by tag and by their launch requests, whatever their state."""
+        shown = describe(self._clients.reading(), installation=self._installation, group_id=group_id)
+        by_lease: dict[str, list[Instance]] = {}
+        for instance in shown:
+            by_lease.setdefault(instance.lease_id, []).append(instance)
+        known = {lease_of(key) for key, _ in self._store.list(ROOT)}
+        if group_id is not None:
+            known = {lease_id for lease_id in known if lease_id.rpartition("-g")[0] == group_id}
+        every = ((lease_id, tuple(by_lease.get(lease_id, ()))) for lease_id in sorted(known | set(by_lease)))
+        facts = ((lease_id, self._facts(lease_id, tagged)) for lease_id, tagged in every if lease_id)
+        return tuple(self._lease(lease_id, each) for lease_id, each in facts if each.is_ours)
+
+    def stop_all(self, *, reason: str) -> ReleaseReport:
+        """End every lease of this installation that still lives."""
+        alive = [lease.lease_id for lease in self.find() if lease.state is not LeaseState.ENDED]
+        ended, left = self._end(alive, reason=reason)
+        return ReleaseReport(ended=ended, left=left)
+
+    def _facts(self, lease_id: str, tagged: tuple[Instance, ...] | None = None) -> LeaseFacts:
+        """Look everything up that is known of a lease; ``tagged`` are its instances by tag where those are known."""
+        keys = LeaseKeys(lease_id)
+        reading = self._clients.reading()
+        value = self._store.get_json(keys.spec)
+        spec = None if value is None else from_json(LaunchRequest, value)
+        intent, answer = (None, None)
+        if spec is not None and spec.engine == self.name:
+            intent, answer = self._launcher.log_of(lease_id).last()
+            if tagged is None:
+                tagged = describe(reading, installation=self._installation, lease_id=lease_id)
+        instances = tagged or ()
+        if answer is not None:
+            unseen = {*answer.instances, *answer.discarded} - {each.instance_id for each in instances}
+            instances += describe_ids(reading, unseen)
+        heartbeat = self._store.get_json(keys.heartbeat) or {}
+        return LeaseFacts(
+            spec=spec,
+            intent=intent,
+            answer=answer,
+            instances=instances,
+            owner=self._store.get_json(keys.owner) or {},
+            heartbeat=heartbeat,
+            stopped=self._store.exists(keys.stop),
+            seen_ended=self._seen_ended(keys, instances, has_last_word=heartbeat.get("state") == "ended"),
+        )
+
+    def _seen_ended(
+        self, keys: LeaseKeys, instances: Iterable[Instance], *, has_last_word: bool
+    ) -> dict[str, datetime]:
+        """When instances were first seen ended whose end nobody else dates; written down so that it stays the same."""
+        undated = [each for each in instances if each.ends and each.ended_at is None and not has_last_word]
+        seen = {}
+        for each in undated:
+            key = f"{keys.prefix}/ended/{each.instance_id}.json"
+            self._store.create_json(key, {"at": iso(self._clock.now())})
+            seen[each.instance_id] = datetime.fromisoformat(self._store.get_json(key)["at"])
+        return seen
+
+    def _state(self, lease_id: str) -> LeaseState:
+        return state_of(self._facts(lease_id), now=self._clock.now())
+
+    def _lease(self, lease_id: str, facts: LeaseFacts) -> Lease:
+        spec, region = facts.spec, self._settings.ec2_region
+        tags = facts.members[0].tags if facts.members else {}
+        return Lease(
+            lease_id=lease_id,
+            group_id=spec.group_id if spec else tags.get(tag.GROUP, lease_id.rpartition("-g")[0]),
+            state=state_of(facts, now=self._clock.now()),
+            dag_id=spec.dag_id if spec else tags.get(tag.DAG, ""),
+            run_id=spec.run_id if spec else tags.get(tag.RUN, ""),
+            expires_at=expires_at_of(facts),
+            details=details_of(facts, region=region),
+            billed=billed_of(facts, region=region),
+        )
+
+    def _end(self, lease_ids: Iterable[str], *, reason: str) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Mark all, give their agents a moment together, terminate what is left, wait until it shuts down."""
+        leases = [LeaseKeys(lease_id) for lease_id in lease_ids]
+        for keys in leases:
+            self._store.create_json(keys.stop, {"reason": reason, "at": iso(self._clock.now())})
+        before = {keys.lease_id: self._facts(keys.lease_id) for keys in leases}
+        self._await_last_words([keys for keys in leases if before[keys.lease_id].live])
+        after, problem = self._terminate_all(leases)
+        left = tuple(lease_id for lease_id, facts in after.items() if facts.live)
+        if left and problem is not None:
+            _log.error("instances of %s cannot be ended: %s", ", ".join(left), problem)
+        ended = {lease_id: how_it_ended(before[lease_id], facts) for lease_id, facts in after.items()}
+        return ended, left
+
+    def _await_last_words(self, leases: list[LeaseKeys]) -> None:
+        """An agent that is told to stop writes how its job ended; one that hangs is not waited for long."""
+        deadline = self._clock.monotonic() + self._stop_grace_s
+        talking = [keys for keys in leases if self._store.exists(keys.owner)]
+        while talking and self._clock.monotonic() < deadline:
+            talking = [keys for keys in talking if (self._store.get_json(keys.heartbeat) or {}).get("state") != "ended"]
+            if talking:
+                self._clock.sleep(self._look_every_s)
+
+    def _terminate_all(self, leases: list[LeaseKeys]) -> tuple[dict[str, LeaseFacts], Exception | None]:
+        """Terminate until nothing of the leases is left, also what EC2 shows late; the last refusal is returned."""
+        deadline = self._clock.monotonic() + ENDED_WITHIN_S
+        problem: Exception | None = None
+        while True:
+            facts = {keys.lease_id: self._facts(keys.lease_id) for keys in leases}
+            now = self._clock.now()
+            unsettled = [each for each in facts.values() if each.live or may_still_appear(each, now=now)]
+            if not unsettled or self._clock.monotonic() >= deadline:
+                return facts, problem
+            problem = self._terminate(sorted(set().union(*(ids_to_end(each) for each in unsettled))))
+            if problem is not None and verdict_of(code_of(problem)).action is Action.STOP:
+                return facts, problem
+            self._clock.sleep(self._look_every_s)
+
+    def _terminate(self, ids: list[str]) -> Exception | None:
+        """One by one where all together are refused: one that is unknown shields none of the others."""
+        problem: Exception | None = None
+        if not ids:
+            return None
+        try:
+            self._clients.launching().terminate_instances(InstanceIds=ids)
+        except Exception as error:  # noqa: BLE001 - judged by its code by the caller; `code_of` raises what has none
+            if len(ids) > 1:
+                problems = [self._terminate([each]) for each in ids]
+                return next((each for each in problems if each is not None), None)
+            problem = None if code_of(error) == "InvalidInstanceID.NotFound" else error
+        return problem
