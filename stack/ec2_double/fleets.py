@@ -16,6 +16,9 @@ from stack.ec2_double.templates import with_template
 from stack.ec2_double.transitions import begin_end
 
 _OVERRIDE = ("InstanceType", "MaxPrice", "SubnetId", "AvailabilityZone", "Priority")
+# What an override of an instant fleet may say of the instances themselves.
+_LAUNCH = ("InstanceType", "ImageId", "IamInstanceProfile", "BlockDeviceMappings", "MetadataOptions", "KeyName")
+_USER_DATA = "LaunchTemplateSpecificationUserData"
 _UNSUPPORTED = ("WeightedCapacity", "InstanceRequirements")
 
 
@@ -89,7 +92,8 @@ def _pools(
                 {
                     "LaunchTemplate": reference,
                     "TagSpecifications": [*own_tags, fleet_tag],
-                    **({"InstanceType": override["InstanceType"]} if "InstanceType" in override else {}),
+                    **({"UserData": reference[_USER_DATA]} if _USER_DATA in reference else {}),
+                    **{key: override[key] for key in _LAUNCH if key in override},
                 },
                 region=region,
             )
@@ -108,7 +112,7 @@ def _pools(
                 yield Pool(
                     order=order,
                     override={**shown, "InstanceType": order.instance_type, "AvailabilityZone": zone},
-                    reference={key: reference[key] for key in reference},
+                    reference={key: reference[key] for key in reference if key != _USER_DATA},
                     priority=override.get("Priority"),
                 )
 
