@@ -165,7 +165,7 @@ class Ec2Engine:
         if spec is not None and spec.engine == self.name:
             intent, answer = self._launcher.log_of(lease_id).last()
             if tagged is None:
-                tagged = describe(reading, installation=self._installation, lease_id=lease_id)
+                tagged = self._tagged(lease_id, launched=intent is not None)
         instances = tagged or ()
         if answer is not None:
             unseen = {*answer.instances, *answer.discarded} - {each.instance_id for each in instances}
@@ -181,6 +181,16 @@ class Ec2Engine:
             stopped=self._store.exists(keys.stop),
             seen_ended=self._seen_ended(keys, instances, has_last_word=heartbeat.get("state") == "ended"),
         )
+
+    def _tagged(self, lease_id: str, *, launched: bool) -> tuple[Instance, ...]:
+        """Instances of a lease by tag. Where nobody made a launching call, EC2 need not answer."""
+        try:
+            return describe(self._clients.reading(), installation=self._installation, lease_id=lease_id)
+        except Exception as error:
+            if launched:
+                raise
+            _log.warning("lease %s was never launched, and EC2 does not say more: %s", lease_id, code_of(error))
+            return ()
 
     def _seen_ended(
         self, keys: LeaseKeys, instances: Iterable[Instance], *, has_last_word: bool
