@@ -20,6 +20,7 @@ class RunRecord(Edge):
         code_version: Version of the engine's code.
         workload: The workload file with the form's values laid over it.
         options: The form's values.
+        started_at: ISO time from which ``limits.deadline_h`` counts, None where Airflow has not told.
     """
 
     version: Literal[1] = 1
@@ -30,3 +31,4 @@ class RunRecord(Edge):
     code_version: str
     workload: Workload
     options: RunOptions
+    started_at: str | None = None

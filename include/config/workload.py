@@ -85,6 +85,10 @@ class ComputeSection(Edge):
         default=None, description="Engine that runs the training; unset: the installation's, PLIMSOLL_ENGINE."
     )
     purchase: Literal["auto", "spot", "on-demand"] = "auto"
+    recovery: Literal["auto", "greedy", "uniform-progress", "deadline-aware", "on-demand"] = Field(
+        default="auto",
+        description="What is rented after spot capacity went away; `auto` goes by criticality and deadline.",
+    )
     objective: Objective = Objective.COST
     weights: Weights | None = Field(default=None, description="For ``objective: weighted``.")
     regions: tuple[PlaceName, ...] = Field(
@@ -98,6 +102,12 @@ class ComputeSection(Edge):
     def _weights_for_weighted(self) -> ComputeSection:
         if self.objective is Objective.WEIGHTED and self.weights is None:
             raise ValueError("'objective: weighted' with 'weights', such as {cost: 1, time: 0.5}")
+        return self
+
+    @model_validator(mode="after")
+    def _recovery_can_be_purchased(self) -> ComputeSection:
+        if self.recovery == "on-demand" and self.purchase == "spot":
+            raise ValueError("'recovery: on-demand' with 'purchase: on-demand' or 'auto', not 'spot'")
         return self
 
 

@@ -33,6 +33,8 @@ def purchase_rule(workload: Workload) -> PurchaseRule:
     asked, criticality = workload.compute.purchase, workload.criticality
     if asked != "auto":
         options, why = frozenset({PurchaseOption(asked)}), f"the workload asks for {asked}"
+    elif workload.compute.recovery == "on-demand":
+        options, why = _STEADY, "the workload recovers on demand: no capacity that can be taken away"
     elif criticality is Criticality.EXPLORATORY:
         options = frozenset({PurchaseOption.SPOT})
         why = "exploratory: only spot, the run waits for it and yields first"

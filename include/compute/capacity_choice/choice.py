@@ -39,7 +39,7 @@ def choose_capacity(question: Question) -> Move:
     if forced := _forced(question, spot, steady):
         return forced
     ready = open_now(question, spot)
-    if question.terms.deadline_in_s is None or question.terms.work_s is None:
+    if not question.has_deadline:
         return _without_deadline(question, spot, ready, steady)
     return _by_strategy(question, spot, ready, steady)
 

@@ -28,8 +28,8 @@ RECLAIM_AFTER_REBALANCE = 0.5
 def look_again_s(question: Question) -> float | None:
     """Seconds until the next look, None where the strategy never leaves what is held."""
     leaves = question.terms.strategy in {Strategy.UNIFORM_PROGRESS, Strategy.DEADLINE_AWARE}
-    known = question.terms.deadline_in_s is not None and question.terms.work_s is not None
-    return LOOK_EVERY_S if leaves and known and question.held == ON_DEMAND and _spot(question) else None
+    held = question.has_deadline and question.held == ON_DEMAND
+    return LOOK_EVERY_S if leaves and held and _spot(question) else None
 
 
 def leave_on_demand(question: Question) -> str:

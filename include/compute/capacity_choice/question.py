@@ -31,7 +31,8 @@ class RecoveryTerms:
         instances: Instances of one lease, all or none.
         work_s: Seconds of undisturbed work in all, None where nobody predicted them.
         started_s: POSIX seconds from which the deadline counts; None: from the group's first intent.
-        deadline_in_s: Seconds from the start until the work has to be done, None without a deadline.
+        deadline_in_s: Seconds from the start until the work has to be done, None without such a deadline.
+        deadline_at_s: POSIX seconds at which it has to be done, None without such a deadline.
         start_s: Seconds from a launch to the first step.
         interval_s: Seconds between two checkpoints: what a loss without notice costs at most.
         save_s: Seconds that one checkpoint takes.
@@ -47,6 +48,7 @@ class RecoveryTerms:
     work_s: float | None = None
     started_s: float | None = None
     deadline_in_s: float | None = None
+    deadline_at_s: float | None = None
     start_s: float = 60.0
     interval_s: float = 0.0
     save_s: float = 0.0
@@ -122,11 +124,22 @@ class Question:
         return (self.terms.work_s or 0.0) * (1.0 - self.done)
 
     @property
+    def window_s(self) -> float:
+        """Seconds from the start to the deadline, infinite without one."""
+        terms, never = self.terms, float("inf")
+        within = never if terms.deadline_in_s is None else terms.deadline_in_s
+        until = never if terms.deadline_at_s is None else terms.deadline_at_s - self.started_s
+        return max(min(within, until), 1.0)
+
+    @property
     def time_left_s(self) -> float:
         """Seconds until the deadline, infinite without one."""
-        if self.terms.deadline_in_s is None:
-            return float("inf")
-        return self.started_s + self.terms.deadline_in_s - self.now_s
+        return self.started_s + self.window_s - self.now_s
+
+    @property
+    def has_deadline(self) -> bool:
+        """Whether there is a deadline, and a prediction of the work to hold it against."""
+        return self.window_s < float("inf") and self.terms.work_s is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,10 +25,7 @@ _SHARE = 0.35
 
 def tick_of(question: Question) -> float:
     """Seconds between two looks."""
-    window_s = question.terms.deadline_in_s
-    if window_s is None:
-        return TICK_AT_MOST_S
-    return min(max(window_s / _LOOKS, TICK_AT_LEAST_S), TICK_AT_MOST_S)
+    return min(max(question.window_s / _LOOKS, TICK_AT_LEAST_S), TICK_AT_MOST_S)
 
 
 def kind_of(question: Question, spot: Sequence[LaunchCandidate], open_now: Sequence[bool]) -> str:
@@ -70,12 +67,11 @@ def _situation(
 
     terms, tick_s = question.terms, tick_of(question)
     assert terms.work_s is not None
-    assert terms.deadline_in_s is not None
     on_demand, prices = _prices(question, spot)
     return Situation(
         terms=Terms(
             work_s=terms.work_s,
-            deadline_s=terms.deadline_in_s,
+            deadline_s=question.window_s,
             changeover_s=changeover_s(terms),
             tick_s=tick_s,
             on_demand_usd_per_h=on_demand,

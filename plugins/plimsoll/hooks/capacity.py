@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from decimal import Decimal
 
 from include.catalog.local import local_offer
+from include.compute.capacity_choice.candidates import LOCAL, plan_candidates
+from include.compute.capacity_choice.question import RecoveryTerms
+from include.compute.capacity_choice.terms import may_use_on_demand, training_terms
 from include.compute.driver import Capacity
 from include.compute.launching import build_launch_request
 from include.config.run_record import RunRecord
 from include.core.clock import SystemClock
+from include.core.contracts.lease import LaunchCandidate
 from include.core.contracts.offer import Offer
+from include.core.contracts.plan import Plan
 from include.core.ids import digest, group_id
+from include.ledger.budget import budget_of
 from include.ledger.ledger import IntentLimits
 from plimsoll.hooks.installation import Installation
 from plimsoll.hooks.run_context import CONTROL, read_plan
+
+_TRAIN, _WORK = "train", "work"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the lease of a group may be launched.
+
+    Attributes:
+        offer: The best offer.
+        candidates: Everything that would do; empty on this machine.
+        terms: What the choice rests on, None where there is none.
+        instances: Instances of a lease.
+        commit_usd: What the whole work is expected to spend, None where unknown.
+        storage_bytes: Scratch space that the jobs need, None where unknown.
+    """
+
+    offer: Offer
+    candidates: tuple[LaunchCandidate, ...] = ()
+    terms: RecoveryTerms | None = None
+    instances: int = 1
+    commit_usd: Decimal | None = None
+    storage_bytes: int | None = None
 
 
 def _this_machine(installation: Installation) -> Offer:
@@ -42,14 +72,11 @@ def control_capacity(installation: Installation) -> Capacity:
 
 
 def run_capacity(run: RunRecord, group: str, installation: Installation) -> Capacity:
-    """The group that holds the capacity of one run: ``train`` on the planned offer, ``work`` on this machine."""
+    """The group that holds the capacity of one run: ``train`` where it was planned, ``work`` where the settings say."""
     settings = installation.settings
-    plan = read_plan(run, installation)
-    offer = plan.offer if plan is not None and group == "train" else _this_machine(installation)
+    place = _place_of(run, group, installation)
     gid = group_id(dag_id=run.dag_id, run_id=run.run_id, group=group)
-    drill = run.options.interruption_at if run.options.interruption_drill and group == "train" else None
-    commit = plan.prediction.usd if plan is not None and group == "train" else None
-    budget = run.workload.limits.budget_usd
+    drill = run.options.interruption_at if run.options.interruption_drill and group == _TRAIN else None
     return Capacity(
         group_id=gid,
         dag_id=run.dag_id,
@@ -60,17 +87,78 @@ def run_capacity(run: RunRecord, group: str, installation: Installation) -> Capa
             group_id=gid,
             dag_id=run.dag_id,
             run_id=run.run_id,
-            offer=offer,
+            offer=place.offer,
             drill_at=drill,
+            instances=place.instances,
+            owner=run.workload.owner,
+            storage_bytes=place.storage_bytes,
         ),
-        limits=IntentLimits(
-            quota_leases=settings.quota_leases,
-            budget_usd=None if budget is None else Decimal(str(budget)),
-            commit_usd=None if commit is None else Decimal(str(commit)),
-        ),
+        limits=_limits(run, place, installation),
+        candidates=place.candidates,
+        terms=place.terms,
     )
 
 
 def capacity_of(run: RunRecord, group: str, installation: Installation) -> Capacity:
     """Capacity of a group by name."""
     return control_capacity(installation) if group == CONTROL else run_capacity(run, group, installation)
+
+
+def _place_of(run: RunRecord, group: str, installation: Installation) -> Place:
+    plan = read_plan(run, installation) if group == _TRAIN else None
+    if plan is not None:
+        return _planned(run, plan, installation)
+    if group == _WORK and installation.settings.engine == "ec2" and installation.settings.ec2_work_type:
+        from plimsoll.hooks.work_capacity import work_place
+
+        return work_place(run, installation)
+    return Place(offer=_this_machine(installation))
+
+
+def _planned(run: RunRecord, plan: Plan, installation: Installation) -> Place:
+    commit = None if plan.prediction.usd is None else Decimal(str(plan.prediction.usd))
+    if plan.offer.engine == LOCAL:
+        return Place(offer=plan.offer, instances=plan.instances, commit_usd=commit)
+    demand = installation.store.get_json(f"{run.run_prefix}/demand.json") or {}
+    region = installation.settings.ec2_region
+    return Place(
+        offer=plan.offer,
+        candidates=plan_candidates(plan, on_demand_too=may_use_on_demand(run.workload), regions=(region,)),
+        terms=training_terms(
+            run.workload,
+            plan,
+            started_at=run.started_at,
+            checkpoint_bytes=demand.get("checkpoint_bytes"),
+            home_region=region,
+        ),
+        instances=plan.instances,
+        commit_usd=commit,
+        storage_bytes=demand.get("disk_bytes"),
+    )
+
+
+def _limits(run: RunRecord, place: Place, installation: Installation) -> IntentLimits:
+    from include.config.quota_file import load_quotas
+
+    quotas, ordered = load_quotas(installation.settings), run.workload.limits.budget_usd
+    team = run.workload.owner
+    prices = [Decimal(c.usd_per_h) for c in place.candidates if c.usd_per_h is not None]
+    if not place.candidates and place.offer.price is not None:
+        prices = [Decimal(place.offer.price.usd_per_h)]
+    accelerators = max((c.accelerators for c in place.candidates), default=place.offer.accelerators)
+    return IntentLimits(
+        quota_leases=installation.settings.quota_leases,
+        budget_usd=budget_of(
+            installation.ledger,
+            dag_id=run.dag_id,
+            run_id=run.run_id,
+            ordered=None if ordered is None else Decimal(str(ordered)),
+        ),
+        commit_usd=place.commit_usd,
+        team=team,
+        gpus=accelerators * place.instances,
+        usd_per_h=max(prices) * place.instances if prices else None,
+        quota=quotas.get(team),
+        total=quotas.total,
+        priority=quotas.priority(team, run.workload.criticality),
+    )

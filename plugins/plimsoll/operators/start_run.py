@@ -13,6 +13,7 @@ from include.config.recipes import contract_recipes
 from include.config.run_options import RunOptions, apply_options
 from include.config.run_record import RunRecord
 from include.config.workload import Workload
+from include.core.clock import iso
 from include.core.code_version import code_version
 from include.core.ids import run_prefix
 from plimsoll.hooks.installation import connect
@@ -23,6 +24,11 @@ def _started_by(run_type: str) -> Literal["person", "schedule", "asset"]:
     if "asset" in run_type:
         return "asset"
     return "schedule" if "scheduled" in run_type else "person"
+
+
+def _started_at(dag_run: Any) -> str | None:
+    started = getattr(dag_run, "start_date", None)
+    return None if started is None else iso(started)
 
 
 class StartRunOperator(BaseOperator):
@@ -56,6 +62,7 @@ class StartRunOperator(BaseOperator):
             code_version=code_version(),
             workload=workload,
             options=options,
+            started_at=_started_at(context["dag_run"]),
         )
         store = connect().store
         store.put_json(f"{record.run_prefix}/run.json", record.model_dump(mode="json"))
