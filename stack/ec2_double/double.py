@@ -140,6 +140,8 @@ class Ec2Double:
         if action in LEFT_TO_MOTO:
             return None
         result = once(self._account, call.region, action, flat=call.parameters, parameters=parameters, run=OWN[action])
+        if result is None:
+            return None
         headers = {"Content-Type": "text/xml;charset=UTF-8", "x-amzn-RequestId": request_id}
         return 200, headers, write_result(action, result, request_id=request_id)
 

@@ -13,6 +13,7 @@ from stack.ec2_double import network
 from stack.ec2_double.account import Account
 from stack.ec2_double.answers import shown_tags, tags_of
 from stack.ec2_double.errors import AwsError
+from stack.ec2_double.interfaces import book_interface
 from stack.ec2_double.quotas import vcpus_left
 from stack.ec2_double.records import Instance
 
@@ -166,6 +167,7 @@ def _launch_one(account: Account, order: LaunchOrder, *, reservation_id: str) ->
         instance.spot_number = account.started
         _book_spot_request(account, instance)
     _book_volumes(account, instance)
+    book_interface(account, instance)
     return instance
 
 

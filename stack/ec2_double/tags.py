@@ -10,7 +10,13 @@ from stack.ec2_double.answers import page, read_tags, select, shown_tags
 from stack.ec2_double.errors import AwsError
 
 _MOST_TAGS = 50
-_KINDS = {"volume": "volume", "snapshot": "snapshot", "address": "elastic-ip", "spot-request": "spot-instances-request"}
+_KINDS = {
+    "network-interface": "network-interface",
+    "volume": "volume",
+    "snapshot": "snapshot",
+    "address": "elastic-ip",
+    "spot-request": "spot-instances-request",
+}
 
 
 def _tagged(account: Account, region: str) -> Iterator[tuple[str, str, dict[str, str]]]:

@@ -20,12 +20,13 @@ WITH_TOKEN = {
 _LONGEST = 64
 _LIVING = "RunInstances"
 
-Handler = Callable[[Account, str, Mapping[str, Any]], dict[str, Any]]
+# None leaves the call to moto.
+Handler = Callable[[Account, str, Mapping[str, Any]], dict[str, Any] | None]
 
 
 def once(
     account: Account, region: str, action: str, *, flat: Mapping[str, str], parameters: Mapping[str, Any], run: Handler
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     """Run an action unless its token was answered before. A refusal uses up no token.
 
     Raises:
@@ -40,6 +41,7 @@ def once(
     told = account.told.get(key)
     if told is None:
         answer = run(account, region, parameters)
+        assert answer is not None
         account.told[key] = Told(parameters=dict(flat), answer=answer)
         return answer
     if told.parameters != dict(flat):

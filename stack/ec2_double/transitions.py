@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from stack.ec2_double.account import Account
+from stack.ec2_double.interfaces import release_interfaces
 from stack.ec2_double.records import SPOT_ENDED, EndReason, Instance, InstanceState
 
 _OVER = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
@@ -38,6 +39,7 @@ def finish_end(account: Account, instance: Instance, *, at: datetime) -> None:
     instance.state = InstanceState.TERMINATED
     instance.ended_at = at
     account.counts["instances_ended"] += 1
+    release_interfaces(account, instance)
     volumes = account.kind("volume")
     for volume_id in instance.volume_ids:
         volume = volumes.get(volume_id)
