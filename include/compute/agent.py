@@ -185,6 +185,7 @@ class Agent:
             pace=self._pace,
             clock=self._clock,
             place=place,
+            hold_at=self._drill_at(ticket),
         )
         _log.info("begin %s", ticket.name)
         exit_code = run.execute(self._while_busy)
@@ -239,10 +240,16 @@ class Agent:
             _log.info("rebalance recommendation of %s", self._watch.rebalance_at)
             run.checkpoint_now()
 
+    def _drill_at(self, ticket: JobTicket) -> float | None:
+        """The fraction of a job at which it is to be interrupted, None for no drill or one that has been."""
+        if self._emulator is None or ticket.kind != "train" or self._emulator.announced:
+            return None
+        return self._spec.drill_notice_at
+
     def _drill(self, run: JobRun) -> None:
-        """Announce one notice to ourselves when the training has come far enough."""
-        at = self._spec.drill_notice_at
-        if at is None or self._emulator is None or run.ticket.kind != "train" or self._emulator.announced:
+        """Announce one notice to ourselves when the training has come far enough; it waits for it there."""
+        at = self._drill_at(run.ticket)
+        if at is None or self._emulator is None:
             return
         if run.fraction >= at:
             _log.info("interruption drill at %.0f %%", 100 * run.fraction)

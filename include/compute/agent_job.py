@@ -33,6 +33,8 @@ from include.core.process import die_with_parent, identify, kill_tree
 _log = logging.getLogger("plimsoll.agent")
 # Tells a training to save soon and to go on.
 CHECKPOINT_NOW = "checkpoint-now"
+# Tells a training in a drill to wait for the notice.
+DRILL_HOLD = "drill-hold.json"
 
 
 class JobRun:
@@ -47,6 +49,7 @@ class JobRun:
         pace: Intervals and graces.
         clock: Source of time.
         place: This node among those that run the attempt together, None for a job on one node.
+        hold_at: Fraction of the training from which it waits for the notice of a drill; None outside of drills.
     """
 
     def __init__(
@@ -60,8 +63,10 @@ class JobRun:
         pace: Pace,
         clock: Clock,
         place: NodePlace | None = None,
+        hold_at: float | None = None,
     ) -> None:
         self.ticket = ticket
+        self._hold_at = hold_at
         self.place = place
         self.tree = TreeUsage()
         self._rank = 0 if place is None else place.rank
@@ -143,6 +148,8 @@ class JobRun:
     def _start(self) -> tuple[subprocess.Popen[bytes], LogShipper]:
         shutil.rmtree(self._dir, ignore_errors=True)
         self._dir.mkdir(parents=True)
+        if self._hold_at is not None:
+            write_json(self._dir / DRILL_HOLD, {"at": self._hold_at})
         output = self._dir / "output.log"
         environment = allowed_environment(os.environ) | {
             "PLIMSOLL_JOB_DIR": str(self._dir),

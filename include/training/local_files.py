@@ -11,6 +11,8 @@ STEPS = "steps.json"
 STEPS_RECORD = "steps.record"
 PROGRESS = "progress.json"
 NOTICE = "notice.json"
+# In a drill alone: from which fraction on a training waits for the notice.
+DRILL_HOLD = "drill-hold.json"
 
 
 def folder_of(job_dir: Path, local_rank: int) -> Path:

@@ -21,6 +21,7 @@ from include.parallel.step import forward_backward
 from include.training.ballots import Ballots, Count
 from include.training.batches import Batch, BatchSource, moved_to
 from include.training.checkpoint import Checkpointer, RivalError
+from include.training.drill_hold import DrillHold
 from include.training.interval import steps_between
 from include.training.memory import raise_if_out_of_memory
 from include.training.optimizer import learning_rate, set_learning_rate
@@ -55,6 +56,7 @@ class Trainer:
         progress: What people see.
         account: Which steps were executed.
         timer: Where the time of a step goes.
+        hold: Where an interruption drill wants it to wait for the notice; None outside of drills.
         metric: Last validation metric of this attempt, None before the first.
     """
 
@@ -73,6 +75,7 @@ class Trainer:
     progress: Progress
     account: StepAccount
     timer: StepTimer
+    hold: DrillHold | None = None
     metric: float | None = None
     _ballots: Ballots = field(init=False)
     _learned: list[torch.nn.Parameter] = field(init=False)
@@ -126,6 +129,7 @@ class Trainer:
         )
         while state.step < total:
             self._step(batches, total)
+            self._hold_for_notice(total)
             finished, epoch_ends, due = state.step == total, state.offset % rows == 0, state.step >= self._save_at
             if finished or epoch_ends or self._stopping or due:
                 self._count_rest()
@@ -181,6 +185,12 @@ class Trainer:
         if now >= self._show_at:
             self._show_at = now + _SHOW_EVERY_S
             self._show()
+
+    def _hold_for_notice(self, total: int) -> None:
+        """In a drill: show how far it is and wait. The step after it is the one that hears of the notice."""
+        if self.hold is not None and self.state.step < total and self.hold.due(self.progress.fraction(self.state.step)):
+            self._show()
+            self.hold.wait(self.stop)
 
     def _descend(self, inputs: torch.Tensor, targets: torch.Tensor, rows: int) -> None:
         state, scaler = self.state, self.state.scaler

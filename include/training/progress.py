@@ -129,10 +129,14 @@ class Progress:
             _FIRST_INTERVAL_S if now - self._began_at < _FIRST_S else _SHORTEST_INTERVAL_S
         )
 
+    def fraction(self, step: int) -> float:
+        """How far the training is at a step, 0..1, as it is shown."""
+        return round(step / self.total, 4)
+
     def show(self, *, step: int, epoch: int, loss: float, samples_per_s: float | None, **more: Any) -> None:  # noqa: ANN401 - any JSON value
         """Write the progress. A disk that takes none does not end the training: it is for people to look at."""
         self._written_at = time.monotonic()
-        fixed = {"fraction": round(step / self.total, 4), "step": step, "total": self.total, "epochs": self.epochs}
+        fixed = {"fraction": self.fraction(step), "step": step, "total": self.total, "epochs": self.epochs}
         known = round(loss, 6) if math.isfinite(loss) else None
         shown = {"epoch": epoch, "loss": known, "samples_per_s": samples_per_s and round(samples_per_s, 1)}
         try:

@@ -19,6 +19,7 @@ from include.parallel.spread import Spread, spread_model
 from include.training.blob_content import refuse_unstorable
 from include.training.checkpoint import Checkpointer
 from include.training.commit import config_hash
+from include.training.drill_hold import DrillHold
 from include.training.local_files import folder_of
 from include.training.loop import Trainer
 from include.training.model_factory import build_model, freeze
@@ -144,6 +145,7 @@ def _assemble(order: WorkerOrder, *, store: ObjectStore, stop: StopFlag, device:
         progress=Progress(job_dir=own_folder, total=total, epochs=training.total_epochs(steps_per_epoch)),
         account=StepAccount(job_dir=own_folder, resumed_step=0),
         timer=StepTimer(rank=torch.distributed.get_rank(), world=spread.place.world, gradient_bytes=_bytes_of(spread)),
+        hold=DrillHold.of(order.job_dir),
     )
 
 

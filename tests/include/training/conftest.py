@@ -60,14 +60,22 @@ def attempt(
     monkeypatch: pytest.MonkeyPatch,
     exactness: None,
 ) -> Callable[..., WorkerOutcome]:
-    """``attempt(request, store, notice_after=None)``: one attempt with an empty scratch folder."""
+    """``attempt(request, store, notice_after=None, files={})``: one attempt with these texts in its scratch folder."""
     for name, value in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():
         monkeypatch.setenv(name, value)
     made = []
 
-    def run(request: JobRequest, store: ObjectStore, notice_after: int | None = None, **settings: Any) -> WorkerOutcome:
+    def run(
+        request: JobRequest,
+        store: ObjectStore,
+        notice_after: int | None = None,
+        files: dict[str, str] | None = None,
+        **settings: Any,
+    ) -> WorkerOutcome:
         job_dir = tmp_path / f"job-{len(made)}"
         job_dir.mkdir()
+        for name, text in (files or {}).items():
+            (job_dir / name).write_text(text)
         made.append(job_dir)
         order = WorkerOrder(request=request, settings=settings_for(store, **settings), job_dir=job_dir)
         try:
