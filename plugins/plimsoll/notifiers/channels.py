@@ -1,4 +1,4 @@
-"""The ways an alert goes out: the task's log, webhooks, Slack. Addresses and secrets are in Airflow connections only."""
+"""The ways an alert goes out: the task's log, webhooks, Slack. Addresses and secrets are in connections alone."""
 
 from __future__ import annotations
 

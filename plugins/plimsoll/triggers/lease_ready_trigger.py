@@ -1,8 +1,10 @@
-"""Wait until the agent of a lease beats for the first time."""
+"""Wait until the agent of a lease beats for the first time, until its instance is gone, or until that took too long."""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +12,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from include.config.settings import Settings
 from include.core.store import ObjectStore
+from plimsoll.hooks.instance_watch import InstanceWatch
+from plimsoll.hooks.rented import Instances
+from plimsoll.triggers.silence import seconds_left
 
 _POLL_S = 0.4
 
@@ -19,22 +24,42 @@ class LeaseReadyTrigger(BaseTrigger):
 
     Args:
         lease_id: Lease to wait for.
+        until: POSIX seconds until which it may take; None waits for as long as the task does.
+        boot_s: The same in seconds from the launch: a bound for a clock that jumped.
+        instances: Instances to ask EC2 for meanwhile, None on a machine of one's own.
     """
 
-    def __init__(self, *, lease_id: str) -> None:
+    def __init__(
+        self, *, lease_id: str, until: float | None = None, boot_s: float = 0.0, instances: Instances | None = None
+    ) -> None:
         super().__init__()
         self.lease_id = lease_id
+        self.until = until
+        self.boot_s = boot_s
+        self.instances = instances
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Stored form."""
-        return ("plimsoll.triggers.lease_ready_trigger.LeaseReadyTrigger", {"lease_id": self.lease_id})
+        """Stored form; new arguments get defaults, old ones are never renamed."""
+        return (
+            "plimsoll.triggers.lease_ready_trigger.LeaseReadyTrigger",
+            {"lease_id": self.lease_id, "until": self.until, "boot_s": self.boot_s, "instances": self.instances},
+        )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event with the state of the first heartbeat."""
+        """Yield one event: the state of the first heartbeat, ``gone`` or ``silent``."""
         store = ObjectStore(Settings.from_environment().store)
+        watch, began = InstanceWatch(self.instances), time.monotonic()
+        left = math.inf if self.until is None else seconds_left(self.until, at_most=self.boot_s)
         while True:
+            waited = time.monotonic() - began
             beat = await store.get_json_async(f"leases/{self.lease_id}/heartbeat.json")
             if beat is not None:
                 yield TriggerEvent({"status": beat["state"], "lease_id": self.lease_id})
+                return
+            if gone := watch.look(silent_s=waited):
+                yield TriggerEvent({"status": "gone", "lease_id": self.lease_id, "why": gone})
+                return
+            if waited > left:
+                yield TriggerEvent({"status": "silent", "lease_id": self.lease_id})
                 return
             await asyncio.sleep(_POLL_S)

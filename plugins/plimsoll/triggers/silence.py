@@ -1,0 +1,45 @@
+"""How long nothing was heard: judged by sequence numbers on this process's own clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+
+def seconds_left(until: float, *, at_most: float) -> float:
+    """Seconds until a moment of the wall clock, which may have jumped: never more than ``at_most``, never below 0."""
+    return min(max(until - time.time(), 0.0), at_most)
+
+
+class Silence:
+    """Of one job and its lease.
+
+    Args:
+        lost_after_s: Seconds without any new heartbeat after which they count as lost.
+        boot_s: Seconds in which the lease may come up; until then its first heartbeat is waited for.
+    """
+
+    def __init__(self, *, lost_after_s: float, boot_s: float = 0.0) -> None:
+        self._lost_after_s = lost_after_s
+        self._booted_by = time.monotonic() + boot_s
+        self._seen: tuple[Any, ...] = ()
+        self._changed = time.monotonic()
+        self._came_up = False
+
+    def hear(self, *beats: Mapping[str, Any]) -> None:
+        """Take note of what was read."""
+        now = tuple(beat.get("sequence") for beat in beats)
+        self._came_up = self._came_up or any(number is not None for number in now)
+        if now != self._seen:
+            self._seen, self._changed = now, time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long nothing changed."""
+        return time.monotonic() - self._changed
+
+    @property
+    def too_long(self) -> bool:
+        """Whether that is a loss."""
+        return self.seconds > self._lost_after_s and (self._came_up or time.monotonic() > self._booted_by)
