@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from airflow.plugins_manager import AirflowPlugin
 
 from plimsoll.dashboard.web_app import app
+from plimsoll.links.instance_links import InstanceLink, InstanceLogLink
 from plimsoll.links.run_links import CostAndCarbonLink, DataDocsLink
 
 
@@ -15,7 +16,12 @@ class PlimsollPlugin(AirflowPlugin):
 
     name = "plimsoll"
     fastapi_apps: ClassVar[list[Any]] = [{"app": app, "url_prefix": "/plimsoll", "name": "Plimsoll"}]
-    operator_extra_links: ClassVar[list[Any]] = [CostAndCarbonLink(), DataDocsLink()]
+    operator_extra_links: ClassVar[list[Any]] = [
+        CostAndCarbonLink(),
+        DataDocsLink(),
+        InstanceLink(),
+        InstanceLogLink(),
+    ]
     external_views: ClassVar[list[Any]] = [
         {
             "name": "Plimsoll",

@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk.definitions.retry_policy import ExceptionRetryPolicy, RetryAction, RetryRule
 
 from include.core.errors import GroupClosedError, StoreError, UserError
+from plimsoll.notifiers.capacity_notifier import CapacityNotifier
 
 RETRY_POLICY = ExceptionRetryPolicy(
     rules=[
@@ -26,4 +27,6 @@ def default_args(owner: str) -> dict[str, Any]:
         "retry_delay": timedelta(seconds=5),
         "retry_policy": RETRY_POLICY,
         "execution_timeout": timedelta(minutes=15),
+        # What a task recorded before it was ended from outside, for example by a limit of Airflow's.
+        "on_failure_callback": CapacityNotifier(),
     }

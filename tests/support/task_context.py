@@ -32,6 +32,8 @@ class FakeTaskInstance:
     task_id: str = "task"
     dag_id: str = DAG_ID
     run_id: str = RUN_ID
+    try_number: int = 1
+    max_tries: int = 2
     xcoms: dict[str, Any] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     run_states: dict[tuple[str, str], str] = field(default_factory=dict)

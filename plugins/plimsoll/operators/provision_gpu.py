@@ -1,4 +1,4 @@
-"""Capacity of a run: launch as a setup, wait, release as its teardown."""
+"""Capacity of a run: launch as a setup, release as its teardown."""
 
 from __future__ import annotations
 
@@ -11,30 +11,44 @@ from airflow.sdk.exceptions import AirflowFailException
 from include.core.contracts.lease import LeaseState
 from include.core.errors import UserError
 from include.core.ids import group_id
-from plimsoll.hooks.installation import connect
+from plimsoll.hooks.capacity_shown import show_delay, show_lease
+from plimsoll.hooks.installation import Installation, connect
+from plimsoll.hooks.rented import Rented
 from plimsoll.hooks.run_context import read_run
-from plimsoll.triggers.lease_ready_trigger import LeaseReadyTrigger
+from plimsoll.links.instance_links import INSTANCE_LINKS
+from plimsoll.notifiers.capacity_notifier import send_alerts
 
 
 class ProvisionGpuOperator(BaseOperator):
     """Launches the lease of a group; quick, idempotent, and made to be a setup.
 
-    The intent is in the ledger before the engine is called; a retry finds it and launches with the same token. When the
-    task is killed while it runs, its teardown would never run, so it ends its own lease.
+    The intent is in the ledger before the engine is called; a retry finds it and launches with the same token. Where
+    there is no capacity, or a team's quota makes the lease wait its turn, the task succeeds all the same, and
+    `WaitForLeaseOperator` goes on asking: a setup that waited would hold back its teardown.
+
+    When the task is killed while it runs, or fails for good, its teardown would never run, so it ends its own lease.
 
     Args:
         group: Capacity group, for example ``train``.
     """
+
+    operator_extra_links = INSTANCE_LINKS
 
     def __init__(self, *, group: str, **kwargs: Any) -> None:
         kwargs.setdefault("retries", 2)
         kwargs.setdefault("retry_delay", timedelta(seconds=2))
         super().__init__(**kwargs)
         self.group = group
+        self.rented: Rented | None = None
         self._group_id = ""
 
-    def execute(self, context: Any) -> dict[str, str]:
-        """Launch, or find what an earlier try launched."""
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Launch, or find what an earlier try launched.
+
+        Returns:
+            The group with ``state`` ``launched`` and its lease, or ``waiting`` with the reason and the place in the
+            queue.
+        """
         from plimsoll.hooks.capacity import run_capacity
 
         installation = connect()
@@ -42,50 +56,36 @@ class ProvisionGpuOperator(BaseOperator):
         capacity = run_capacity(run, self.group, installation)
         self._group_id = capacity.group_id
         try:
-            lease_id = installation.driver.ensure_lease(capacity, reopen=True)
-        except UserError as error:
-            raise AirflowFailException(f"run={run.run_id} {error}") from error
-        self.log.info("run=%s lease %s is launched", run.run_id, lease_id)
-        return {"lease_id": lease_id, "group_id": capacity.group_id}
+            lease = installation.driver.ensure_lease(capacity, reopen=True)
+        except Exception as error:
+            ti = context["ti"]
+            if isinstance(error, UserError) or ti.try_number > ti.max_tries:
+                self._end_own_lease("its launch failed")
+            if isinstance(error, UserError):
+                raise AirflowFailException(f"run={run.run_id} {error}") from error
+            raise
+        finally:
+            send_alerts(installation, dag_id=run.dag_id, run_id=run.run_id)
+        if not isinstance(lease, str):
+            return {"group_id": capacity.group_id, **show_delay(context, lease)}
+        self.log.info("run=%s lease %s is launched", run.run_id, lease)
+        self.rented = show_lease(context, installation, lease)
+        return {"group_id": capacity.group_id, "state": "launched", "lease_id": lease}
 
     def on_kill(self) -> None:
         """End what this task launched: a killed setup has no teardown."""
-        if not self._group_id:
-            return
-        installation = connect()
-        lease_id = installation.ledger.open_lease(self._group_id)
-        if lease_id is not None:
-            installation.driver.end_lease(lease_id, reason="killed during launch")
+        if self._group_id:
+            self._end_own_lease("killed during launch")
 
-
-class WaitForLeaseOperator(BaseOperator):
-    """Waits until the agent of the group's lease beats. An ordinary task: its failure still runs the teardown.
-
-    Args:
-        group: Capacity group.
-        timeout: How long capacity may take to come up.
-    """
-
-    def __init__(self, *, group: str, timeout: timedelta = timedelta(minutes=15), **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.group = group
-        self.timeout = timeout
-
-    def execute(self, context: Any) -> str | None:
-        """Return at once when the agent is up, else defer."""
-        installation = connect()
-        gid = group_id(dag_id=context["ti"].dag_id, run_id=context["ti"].run_id, group=self.group)
-        lease_id = installation.ledger.open_lease(gid)
-        if lease_id is None:
-            raise RuntimeError(f"group {gid} has no lease; clear its provision task")
-        if installation.store.exists(f"leases/{lease_id}/heartbeat.json"):
-            return lease_id
-        self.defer(trigger=LeaseReadyTrigger(lease_id=lease_id), method_name="resume", timeout=self.timeout)
-        return None
-
-    def resume(self, context: Any, event: dict[str, Any]) -> str:  # noqa: ARG002 - Airflow's context
-        """The first heartbeat is there; a lease that ended meanwhile is replaced by the job's own recovery."""
-        return str(event["lease_id"])
+    def _end_own_lease(self, reason: str) -> None:
+        """As well as it can be done: what led here is what the task tells."""
+        try:
+            installation = connect()
+            lease_id = installation.ledger.open_lease(self._group_id)
+            if lease_id is not None:
+                installation.driver.end_lease(lease_id, reason=reason)
+        except Exception:
+            self.log.exception("the lease of group %s could not be ended; the reaper will", self._group_id)
 
 
 class ReleaseGpuOperator(BaseOperator):
@@ -105,10 +105,15 @@ class ReleaseGpuOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Close, release by tag, settle the charges."""
+        installation = connect()
+        try:
+            return self._release(context["ti"], installation)
+        finally:
+            send_alerts(installation, dag_id=context["ti"].dag_id, run_id=context["ti"].run_id)
+
+    def _release(self, ti: Any, installation: Installation) -> dict[str, Any]:
         from include.compute.settlement import settle_lease
 
-        installation = connect()
-        ti = context["ti"]
         gid = group_id(dag_id=ti.dag_id, run_id=ti.run_id, group=self.group)
         installation.ledger.close(gid, dag_id=ti.dag_id, run_id=ti.run_id)
         report = installation.engine.release(gid)

@@ -12,14 +12,20 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from include.config.run_record import RunRecord
 from include.core.errors import GroupClosedError, UserError
+from plimsoll.hooks.budget_watch import BUDGET_MARKS
+from plimsoll.hooks.capacity_shown import show_delay, show_lease
 from plimsoll.hooks.installation import Installation, connect
+from plimsoll.hooks.rented import Rented
 from plimsoll.hooks.run_context import CONTROL, read_run, small_json
 from plimsoll.hooks.short_wait import exits_within, log_lines
-from plimsoll.links.run_links import CostAndCarbonLink, DataDocsLink
+from plimsoll.links.instance_links import INSTANCE_LINKS
+from plimsoll.links.run_links import DataDocsLink
+from plimsoll.notifiers.capacity_notifier import send_alerts
+from plimsoll.triggers.capacity_trigger import CapacityTrigger
 from plimsoll.triggers.job_trigger import JobTrigger
 
 if TYPE_CHECKING:
-    from plimsoll.hooks.job_submission import Finished, Waiting
+    from include.compute.job_calls import Delayed, Finished, Waiting
 
 
 class RunJobOperator(BaseOperator):
@@ -35,10 +41,12 @@ class RunJobOperator(BaseOperator):
         wait_timeout: How long one wait may last before the task fails.
         patience: How long the task itself waits before it defers. Only on the control lease, whose jobs are short and
             which no watch ever stops: a task that is killed while it waits leaves nothing behind that costs money.
+        boot_timeout: How long a rented machine may take from its launch to its first heartbeat before it counts as
+            lost.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("item",)
-    operator_extra_links = (CostAndCarbonLink(), DataDocsLink())
+    operator_extra_links = (*INSTANCE_LINKS, DataDocsLink())
 
     def __init__(
         self,
@@ -48,6 +56,7 @@ class RunJobOperator(BaseOperator):
         item: str = "",
         wait_timeout: timedelta = timedelta(hours=24),
         patience: timedelta = timedelta(seconds=10),
+        boot_timeout: timedelta = timedelta(minutes=15),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -56,42 +65,80 @@ class RunJobOperator(BaseOperator):
         self.item = item
         self.wait_timeout = wait_timeout
         self.patience = patience
+        self.boot_timeout = boot_timeout
+        self.rented: Rented | None = None
+        self._event: dict[str, Any] = {}
 
     def execute(self, context: Any) -> Any:
         """Submit the job, or find it where an earlier execution left it."""
         return self._move_on(context, lost_lease=None)
 
     def resume(self, context: Any, event: dict[str, Any]) -> Any:
-        """Come back after a wait. Safe to run twice: the event only adds a suspicion, the ledger knows."""
+        """Come back after a wait. Safe to run twice: the event only adds a suspicion, store and ledger know."""
+        self._event = event
         lost = event.get("lease_id") if event.get("status") == "lost" else None
         return self._move_on(context, lost_lease=lost)
 
     def _move_on(self, context: Any, *, lost_lease: str | None) -> Any:
-        # Imported by the task and not by the parse of its DAG file: this brings the ledger and the wire format of jobs.
-        from plimsoll.hooks.job_submission import Finished, Waiting
-
         installation = connect()
         run = read_run(context, installation)
+        try:
+            self._mind_budget(run, installation)
+            return self._step(context, run, installation, lost_lease)
+        finally:
+            send_alerts(installation, dag_id=run.dag_id, run_id=run.run_id)
+
+    def _mind_budget(self, run: RunRecord, installation: Installation) -> None:
+        """Act on a mark that the spend has crossed; the driver then finds out what becomes of the job."""
+        mark = self._event.get("status", "")
+        if mark in BUDGET_MARKS:
+            from plimsoll.hooks.lease_watch import budget_watch
+
+            watch = budget_watch(run, self.group, self._event["lease_id"], installation)
+            watch.act(mark, self._event["spend_usd"])
+
+    def _step(self, context: Any, run: RunRecord, installation: Installation, lost_lease: str | None) -> Any:
+        # Imported by the task and not by the parse of its DAG file: this brings the ledger and the wire format of jobs.
+        from include.compute.job_calls import Delayed, Finished, Waiting
+
         step = self._advance(context, run, installation, lost_lease)
         if isinstance(step, Waiting) and self._ended_meanwhile(installation, step.base):
             step = self._advance(context, run, installation, None)
         if isinstance(step, Finished):
             return self.finish(context, run, installation, step.result)
+        if isinstance(step, Delayed):
+            shown = show_delay(context, step)
+            trigger = CapacityTrigger(retry_after_s=step.retry_after_s, reason=shown["reason"])
+            self.defer(trigger=trigger, method_name="resume")
+            return None
         self.defer(
-            trigger=JobTrigger(
-                base=step.base,
-                lease_id=step.lease_id,
-                lost_after_s=installation.settings.lost_after_s,
-                nonce=self._sign_in(installation, step.lease_id),
-            ),
-            method_name="resume",
-            timeout=self.wait_timeout,
+            trigger=self._watch(context, run, installation, step), method_name="resume", timeout=self.wait_timeout
         )
         return None
 
+    def _watch(self, context: Any, run: RunRecord, installation: Installation, step: Waiting) -> JobTrigger:
+        """A watch over the attempt, told of everything that concerns its lease."""
+        from plimsoll.hooks.lease_watch import lease_terms
+
+        terms: dict[str, Any] = {}
+        if self.group != CONTROL:
+            self.rented = show_lease(context, installation, step.lease_id)
+            boot_s = self.boot_timeout.total_seconds()
+            terms = lease_terms(run, self.group, step.lease_id, installation, rented=self.rented, boot_s=boot_s)
+        return JobTrigger(
+            base=step.base,
+            lease_id=step.lease_id,
+            lost_after_s=installation.settings.lost_after_s,
+            nonce=self._sign_in(installation, step.lease_id),
+            look_again_s=step.look_again_s,
+            rebalance_seen=self._event.get("rebalance_seen"),
+            printed=self._event.get("printed", 0) if self._event.get("base") == step.base else 0,
+            **terms,
+        )
+
     def _advance(
         self, context: Any, run: RunRecord, installation: Installation, lost_lease: str | None
-    ) -> Finished | Waiting:
+    ) -> Finished | Waiting | Delayed:
         from plimsoll.hooks.job_submission import submit_or_reattach
 
         try:

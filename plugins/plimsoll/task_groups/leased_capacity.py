@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from airflow.sdk import TaskGroup
 
-from plimsoll.operators.provision_gpu import ProvisionGpuOperator, ReleaseGpuOperator, WaitForLeaseOperator
+from plimsoll.operators.provision_gpu import ProvisionGpuOperator, ReleaseGpuOperator
+from plimsoll.operators.wait_for_lease import WaitForLeaseOperator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

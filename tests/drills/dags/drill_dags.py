@@ -10,11 +10,12 @@ from include.config.loader import load_folder
 from include.config.settings import Settings
 from plimsoll import task_ids
 from plimsoll.operators.plan_training import PlanTrainingOperator
-from plimsoll.operators.provision_gpu import ProvisionGpuOperator, ReleaseGpuOperator, WaitForLeaseOperator
+from plimsoll.operators.provision_gpu import ProvisionGpuOperator, ReleaseGpuOperator
 from plimsoll.operators.resumable_training import ResumableTrainingOperator
 from plimsoll.operators.run_job import RunJobOperator
 from plimsoll.operators.seal import SealOperator
 from plimsoll.operators.start_run import StartRunOperator
+from plimsoll.operators.wait_for_lease import WaitForLeaseOperator
 from plimsoll.run_defaults import default_args
 from plimsoll.task_groups.leased_capacity import leased_capacity
 from plimsoll.trigger_form import trigger_form

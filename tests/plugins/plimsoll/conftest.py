@@ -22,6 +22,7 @@ REPO = Path(__file__).resolve().parents[3]
 _USERS = (
     "plimsoll.operators.run_job",
     "plimsoll.operators.provision_gpu",
+    "plimsoll.operators.wait_for_lease",
     "plimsoll.operators.start_run",
     "plimsoll.operators.checks",
     "plimsoll.operators.plan_training",

@@ -11,7 +11,8 @@ from include.core.contracts.lease import LeaseState
 from include.core.contracts.plan import Plan
 from include.core.errors import GroupClosedError
 from plimsoll.hooks.installation import Installation
-from plimsoll.operators.provision_gpu import ProvisionGpuOperator, ReleaseGpuOperator, WaitForLeaseOperator
+from plimsoll.operators.provision_gpu import ProvisionGpuOperator, ReleaseGpuOperator
+from plimsoll.operators.wait_for_lease import WaitForLeaseOperator
 from tests.support.task_context import DAG_ID, RUN_ID, FakeTaskInstance, context, write_run
 
 TI = context(FakeTaskInstance())
@@ -130,8 +131,3 @@ def test_waiting_defers_until_the_agent_beats(
     assert deferred.value.trigger.lease_id == lease_id
     place.store.put_json(f"leases/{lease_id}/heartbeat.json", {"sequence": 1, "state": "idle"})
     assert wait.execute(TI) == lease_id
-
-
-def test_waiting_without_a_lease_says_what_to_do(place: Installation) -> None:
-    with pytest.raises(RuntimeError, match="clear its provision task"):
-        WaitForLeaseOperator(task_id="wait", group="train").execute(TI)
