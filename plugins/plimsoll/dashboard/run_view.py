@@ -12,6 +12,7 @@ from include.core.store import ObjectStore
 from include.ledger.ledger import Ledger
 from include.ledger.records import Attempt
 from plimsoll.dashboard.plan_view import plan_view
+from plimsoll.dashboard.team_view import places_of_run
 
 _LATEST = 25
 
@@ -50,6 +51,7 @@ def run_view(*, store: ObjectStore, ledger: Ledger, dag_id: str, run_id: str) ->
         "training": _training(store, prefix, attempts),
         "interruptions": ledger.preemptions(dag_id=dag_id, run_id=run_id, job="train"),
         "leases": _leases(ledger, dag_id, run_id),
+        "waits": places_of_run(ledger, dag_id=dag_id, run_id=run_id),
         "attempts": [
             {"job": a.job, "attempt": a.number, "lease_id": a.lease_id, "reason": a.reason, "since": a.started_at}
             for a in attempts

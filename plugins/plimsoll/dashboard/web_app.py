@@ -17,6 +17,7 @@ from include.core.store import ObjectStore
 from include.ledger.ledger import Ledger
 from plimsoll.dashboard.data_docs import newest_report, report_page
 from plimsoll.dashboard.run_view import recent_runs, run_view
+from plimsoll.dashboard.team_view import team_view
 
 _PAGE = Path(__file__).with_name("page.html")
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,249}$")
@@ -59,6 +60,13 @@ def run(dag_id: DagId, run_id: RunId) -> dict[str, Any]:
     """Plan, cost, carbon, verdict and leases of one run."""
     store, ledger = _sources()
     return run_view(store=store, ledger=ledger, dag_id=dag_id, run_id=run_id)
+
+
+@app.get("/api/teams")
+def teams() -> dict[str, Any]:
+    """What each team holds and may hold, and who waits."""
+    _, ledger = _sources()
+    return team_view(ledger, Settings.from_environment())
 
 
 @app.get("/data-docs")
