@@ -12,13 +12,16 @@ QUOTA ?=
 JSON ?=
 FRESH ?=
 PACKING ?=
+RUN ?=
+DRY ?=
+CAP ?=
 
 # A person's text reaches programs through the environment, never as a part of a command; make does not expand it either.
-$(foreach name,WORKLOAD ONCE DRILL BENCH FILE TRACES ENGINE QUOTA JSON FRESH PACKING,$(eval override $(name) := $$(value $(name))))
-export WORKLOAD ONCE DRILL BENCH FILE TRACES ENGINE QUOTA JSON FRESH PACKING
+$(foreach name,WORKLOAD ONCE DRILL BENCH FILE TRACES ENGINE QUOTA JSON FRESH PACKING RUN DRY CAP,$(eval override $(name) := $$(value $(name))))
+export WORKLOAD ONCE DRILL BENCH FILE TRACES ENGINE QUOTA JSON FRESH PACKING RUN DRY CAP
 
 .DEFAULT_GOAL := help
-.PHONY: help run plan stop test test-fast drills bench gpu-check lint docs check-workload pins wheel setup setup-tests
+.PHONY: help run plan stop reap cancel test test-fast drills bench gpu-check lint docs check-workload pins wheel setup setup-tests
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +45,12 @@ plan: setup  ## the best plan, without Airflow: WORKLOAD=digits, ENGINE=any, QUO
 
 stop:  ## end everything that make run has started, and nothing else
 	@if [ -x $(VENV)/python ]; then $(VENV)/python -m stack.stop; else echo "Nothing to stop: there is no environment."; fi
+
+reap: setup  ## end what is rented and has no right to be there: DRY=1 only reports, CAP=50 leases at most; JSON=1
+	@$(VENV)/python -m stack.reap $(if $(filter-out 0,$(DRY)),--dry-run) $${CAP:+--cap="$$CAP"} $(if $(filter-out 0,$(JSON)),--json)
+
+cancel: setup  ## end a run in any state and prove that nothing of it is left: RUN=<dag_id>/<run_id>; JSON=1
+	@$(VENV)/python -m stack.cancel --run="$$RUN" $(if $(filter-out 0,$(JSON)),--json)
 
 test: setup-tests  ## linters, types and all tests, with the minutes of each part
 	@$(VENV)/python -m stack.checks test

@@ -130,6 +130,10 @@ class AirflowApi:
         answer: dict[str, Any] = self.call("GET", f"/api/v2/dags/{quoted(dag_id)}/dagRuns/{quoted(run_id)}")
         return answer
 
+    def fail_run(self, dag_id: str, run_id: str) -> None:
+        """Mark a run failed: its running and deferred tasks end, its teardowns run."""
+        self.call("PATCH", f"/api/v2/dags/{quoted(dag_id)}/dagRuns/{quoted(run_id)}", {"state": "failed"})
+
     def active_runs(self, dag_id: str) -> list[dict[str, Any]]:
         """Runs that are queued or running."""
         states = "state=queued&state=running"

@@ -1,28 +1,35 @@
-"""Leases of runs that still live, by two witnesses beside the ledger: the engine and the process table."""
+"""Leases of runs that still live, by two witnesses beside the ledger: the engines and the process table."""
 
 from __future__ import annotations
 
 import psutil
 
-from include.compute.engines.local import LocalEngine
 from include.config.settings import Settings
 from include.core.contracts.lease import LeaseState
 from include.core.store import ObjectStore
+from stack.ports import Ports
+from stack.rented import router
 
 _OF_RUNS = ("train-", "work-")
 _AGENT = "include.compute.agent"
 
 
-def leases_left(store: ObjectStore, settings: Settings) -> set[str]:
-    """Ids of all leases of runs that at least one witness holds for alive."""
-    return by_engine(store, settings) | by_process_table(settings)
+def leases_left(store: ObjectStore, settings: Settings, ports: Ports | None = None) -> set[str]:
+    """Ids of all leases of runs that at least one witness holds for alive.
+
+    Args:
+        store: The object store.
+        settings: Settings of the engine.
+        ports: Ports of the stack, where it may have an EC2 double.
+    """
+    return by_engine(store, settings, ports) | by_process_table(settings)
 
 
-def by_engine(store: ObjectStore, settings: Settings) -> set[str]:
-    """Leases of runs that the engine knows and has not seen end."""
+def by_engine(store: ObjectStore, settings: Settings, ports: Ports | None = None) -> set[str]:
+    """Leases of runs that the engines know and have not seen end."""
     return {
         lease.lease_id
-        for lease in LocalEngine(store, settings).find()
+        for lease in router(store, settings, ports).find()
         if lease.state is not LeaseState.ENDED and lease.lease_id.startswith(_OF_RUNS)
     }
 

@@ -199,7 +199,7 @@ def switch_on_guards(api: AirflowApi) -> None:
 def _settled_leases(store: ObjectStore, stack: Stack) -> set[str]:
     """Leases that still live after the agents had a moment to leave."""
     deadline = time.monotonic() + _LEASES_GONE_S
-    while (left := leases_left(store, stack.settings)) and time.monotonic() < deadline:
+    while (left := leases_left(store, stack.settings, stack.ports)) and time.monotonic() < deadline:
         time.sleep(0.5)
     return left
 

@@ -21,6 +21,7 @@ from stack.errors import SettingsError, StackError
 from stack.installation import Installation, StackSettings, unusable
 from stack.ports import WANTED, Ports
 from stack.record import Process, StackRecord
+from stack.rented import ec2_engine
 from stack.settings_mistakes import read_settings
 from stack.start import only_one_start
 
@@ -68,7 +69,17 @@ def _end_agents(installation: Installation, state: StackRecord | None) -> int:
     """
     ports = state.chosen_ports if state else Ports(**WANTED)
     settings = child_environment.settings_of(installation, ports)
-    report = stop_all(ObjectStore(settings.store), settings)
+    store = ObjectStore(settings.store)
+    # What ran on the stack's own EC2 double has ended with it, and nobody could be asked any more.
+    rented = None if ports.ec2 is not None else ec2_engine(store, settings, ports)
+    try:
+        report = stop_all(store, settings, others=() if rented is None else (rented,))
+    except PlimsollError:
+        raise
+    except Exception as error:
+        if rented is None:
+            raise
+        raise StackError(f"Leases on EC2 cannot be ended: {error}; `make stop` tries again.") from error
     if report.left:
         raise StackError(f"Agents cannot be ended: {', '.join(report.left)}.")
     return len(report.ended)

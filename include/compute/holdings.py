@@ -69,12 +69,19 @@ class Found:
     Attributes:
         leases: All leases with what they have on EC2; what has ended and left nothing is not among them.
         problems: What could not be asked.
-        blind: Whether store or ledger is gone, so that tags and expiry are all there is.
+        store_gone: Whether the store cannot be read.
+        ledger_gone: Whether the ledger cannot be read.
     """
 
     leases: tuple[LeaseFacts, ...]
     problems: tuple[str, ...] = ()
-    blind: bool = False
+    store_gone: bool = False
+    ledger_gone: bool = False
+
+    @property
+    def blind(self) -> bool:
+        """Whether expiry is all there is to go by."""
+        return self.store_gone or self.ledger_gone
 
 
 def look(holdings: Holdings, *, now: float) -> Found:
@@ -93,16 +100,16 @@ def look(holdings: Holdings, *, now: float) -> Found:
     if gone := holdings.store_answers():
         if holdings.ec2 is None:
             raise StoreError(gone)
-        return Found(leases=tuple(tagged.values()), problems=(*problems, gone), blind=True)
+        return Found(leases=tuple(tagged.values()), problems=(*problems, gone), store_gone=True)
     leases = _with_engines(holdings, tagged)
     try:
         leases = _with_ledger(holdings, leases)
     except Exception as error:  # noqa: BLE001 - whatever the reason: what has expired is ended all the same
-        problems, blind = (*problems, f"the ledger cannot be read: {error}"), True
+        problems, ledger_gone = (*problems, f"the ledger cannot be read: {error}"), True
     else:
-        blind = False
+        ledger_gone = False
     beating = tuple(_with_heartbeat(holdings.store, lease, now=now) for lease in leases.values())
-    return Found(leases=beating, problems=problems, blind=blind)
+    return Found(leases=beating, problems=problems, ledger_gone=ledger_gone)
 
 
 def _resources(holdings: Holdings) -> tuple[tuple[Resource, ...], tuple[str, ...]]:

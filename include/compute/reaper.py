@@ -27,8 +27,8 @@ class _Pass:
     """The acts of one pass and what became of them."""
 
     holdings: Holdings
+    found: Found
     dry_run: bool
-    blind: bool
     removed: list[str]
     problems: list[str]
 
@@ -39,7 +39,7 @@ class _Pass:
             self._act(f"lease {lease.lease_id}", verdict, partial(self._end_lease, verdict))
         for item in in_order(verdict.resources):
             self._act(f"{item} of {lease.lease_id}", verdict, partial(self._remove, item))
-        if not self.dry_run and not self.blind:
+        if not self.dry_run and not self.found.ledger_gone:
             self._alert(verdict)
 
     def _act(self, what: str, verdict: Verdict, act: Callable[[], None]) -> None:
@@ -54,9 +54,11 @@ class _Pass:
 
     def _end_lease(self, verdict: Verdict) -> None:
         lease, reason = verdict.lease, f"reaper: {verdict.why}"
-        if self.blind:
-            return  # a later pass settles it
-        if lease.known:
+        if self.found.store_gone:
+            return  # what it has on EC2 is ended, and a later pass settles it
+        if self.found.ledger_gone:
+            self.holdings.engine.stop(lease.lease_id, reason=reason)
+        elif lease.known:
             self.holdings.driver.end_lease(lease.lease_id, reason=reason)
         else:
             # Nobody but its tags knows it. Should it have been launched late: nobody launches it again.
@@ -121,7 +123,7 @@ def reap(
     moment = (clock or SystemClock()).now()
     found = look(holdings, now=moment.timestamp())
     plan = _plan(found, run_state=run_state, limits=limits, now=moment.timestamp())
-    acts = _Pass(holdings, dry_run, found.blind, [], list(found.problems))
+    acts = _Pass(holdings, found, dry_run, [], list(found.problems))
     if plan.refused:
         _log.error("reaper: refused: %s", plan.refused)
     else:

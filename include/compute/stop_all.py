@@ -1,11 +1,12 @@
-"""``python -m include.compute.stop_all [--dry-run]``: end every agent of this installation, by pid and start time."""
+"""``python -m include.compute.stop_all [--dry-run]``: end every agent of this machine, by pid and start time."""
 
 from __future__ import annotations
 
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from include.compute.engines.local import LocalEngine
 from include.config.settings import Settings
@@ -17,9 +18,26 @@ from include.core.store import ObjectStore
 _log = logging.getLogger("plimsoll.compute")
 
 
-def stop_all(store: ObjectStore, settings: Settings) -> ReleaseReport:
-    """End every agent that still lives; idempotent."""
-    return LocalEngine(store, settings).stop_all(reason="installation stopped")
+class _Engine(Protocol):
+    """An engine that can end all it has."""
+
+    def stop_all(self, *, reason: str) -> ReleaseReport:
+        """End every lease of this installation that still lives."""
+        ...
+
+
+def stop_all(store: ObjectStore, settings: Settings, *, others: Iterable[_Engine] = ()) -> ReleaseReport:
+    """End every agent that still lives; idempotent.
+
+    Args:
+        store: The object store.
+        settings: Settings of the installation.
+        others: Engines besides this machine's, for example the one for EC2.
+    """
+    engines = (LocalEngine(store, settings), *others)
+    reports = [engine.stop_all(reason="installation stopped") for engine in engines]
+    ended = {lease: how for report in reports for lease, how in report.ended.items()}
+    return ReleaseReport(ended=ended, left=tuple(lease for report in reports for lease in report.left))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0 when nothing is left alive, else 1; 64 for settings that cannot be used. In the list the control
         lease, which all runs share and which belongs to none, does not count.
     """
-    parser = argparse.ArgumentParser(prog="stop_all", description="End every agent of this installation.")
+    parser = argparse.ArgumentParser(prog="stop_all", description="End every agent of this machine.")
     parser.add_argument("--dry-run", action="store_true", help="only list what is alive")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
@@ -42,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _log.error("%s", error)
         return ExitCode.BAD_INPUT
     store = ObjectStore(settings.store)
+    if settings.engine != LocalEngine.name:
+        _log.warning("Leases on EC2 are not looked at here: `make reap DRY=1` lists them, `make stop` ends them.")
     if options.dry_run:
         return _list_alive(LocalEngine(store, settings))
     report = stop_all(store, settings)

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from include.compute.engines.local import LocalEngine
 from include.core.contracts.lease import Lease, LeaseState
 from include.core.store import ObjectStore
 from stack import leases_left
@@ -29,7 +30,7 @@ def test_the_engine_counts_leases_of_runs_that_have_not_ended(store, settings_fo
             ("control-3-g1", LeaseState.RUNNING),
         )
     )
-    monkeypatch.setattr(leases_left.LocalEngine, "find", lambda self: leases)
+    monkeypatch.setattr(LocalEngine, "find", lambda self, **_: leases)
     assert leases_left.leases_left(store, settings_for(store)) == {"train-1-g1", "work-2-g1"}
 
 

@@ -8,7 +8,7 @@ import pytest
 from stack.installation import REPO
 
 COMMANDS = ("run", "stop", "test", "test-fast", "drills", "bench", "lint", "docs", "help")
-COMMANDS += ("check-workload", "gpu-check", "pins", "wheel", "plan")
+COMMANDS += ("check-workload", "gpu-check", "pins", "wheel", "plan", "reap", "cancel")
 
 
 def make(*words, **environ):
@@ -59,6 +59,20 @@ def test_the_options_are_passed_on(arguments):
     assert words == ["-m", "stack.run", "--workload=titanic", "--drill=0", "--engine=ec2-local", "--once"]
     assert arguments("run") == ["-m", "stack.run", "--workload=", "--drill=", "--engine="]
     assert arguments("check-workload") == ["-m", "include.jobs.check_workload"]
+
+
+def test_a_pass_of_the_reaper_takes_its_options(arguments):
+    assert arguments("reap") == ["-m", "stack.reap"]
+    assert arguments("reap", DRY="1", CAP="7", JSON="1") == ["-m", "stack.reap", "--dry-run", "--cap=7", "--json"]
+    assert arguments("reap", DRY="0") == ["-m", "stack.reap"]
+
+
+def test_a_run_to_be_cancelled_is_one_word_whatever_is_in_it(arguments):
+    assert arguments("cancel", RUN="digits/manual__2026 $(x) 'a'") == [
+        "-m",
+        "stack.cancel",
+        "--run=digits/manual__2026 $(x) 'a'",
+    ]
 
 
 def test_a_packing_file_goes_to_the_packer(arguments):
