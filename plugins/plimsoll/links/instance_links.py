@@ -22,7 +22,9 @@ def _page(operator: BaseOperator, page: str) -> str:
     Airflow builds links in the task's own process when an execution ends, a deferral included, and keeps them as XCom.
     """
     found = getattr(operator, "rented", None)
-    if found is None or not _REGION.fullmatch(found.region) or not _INSTANCE.fullmatch(found.ids[0]):
+    if found is None or not found.ids:
+        return ""
+    if not _REGION.fullmatch(found.region) or not _INSTANCE.fullmatch(found.ids[0]):
         return ""
     host = next((host for prefix, host in _CONSOLES if found.region.startswith(prefix)), _CONSOLE)
     return f"https://{found.region}.{host}/ec2/home?region={found.region}#{page}:instanceId={found.ids[0]}"

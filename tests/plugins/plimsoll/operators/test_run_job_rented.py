@@ -36,7 +36,7 @@ def ready(place: Installation, digits: Workload, planned: Plan) -> Installation:
 
     def rent(request: LaunchRequest) -> Lease:
         lease = launch(request)
-        details = {"region": "us-east-1", "zone": "us-east-1a", "instance_ids": INSTANCE}
+        details = {"engine": "ec2", "region": "us-east-1", "zone": "us-east-1a", "instance_ids": INSTANCE}
         return Lease(lease_id=lease.lease_id, group_id=lease.group_id, state=lease.state, details=details)
 
     place.engine.launch = rent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -71,13 +72,14 @@ def without_capacity(place: Installation, *, times: int = 1000, error: Exception
     return tried
 
 
-def on_ec2(place: Installation) -> None:
-    """Launches say which instances they made."""
+def on_ec2(place: Installation, *, known: bool = True) -> None:
+    """Launches say which instances they made, where EC2 shows them already."""
     launch = place.engine.launch
 
     def rent(request: LaunchRequest) -> Lease:
         lease = launch(request)
-        details = {"region": "us-east-1", "zone": "us-east-1a", "instance_ids": INSTANCE, "instance_type": "g5.xlarge"}
+        details = {"engine": "ec2", "region": "us-east-1", "zone": "us-east-1a", "instance_type": "g5.xlarge"}
+        details["instance_ids"] = INSTANCE if known else ""
         return Lease(lease_id=lease.lease_id, group_id=lease.group_id, state=lease.state, details=details)
 
     place.engine.launch = rent
@@ -236,6 +238,18 @@ def test_a_setup_that_fails_for_good_leaves_no_lease(
         with pytest.raises(ConnectionError):
             provision(ti)
     assert ready.engine.describe(lease).state is LeaseState.ENDED, "nobody comes any more"
+
+
+def test_a_machine_whose_instance_is_not_shown_yet_has_its_time_all_the_same(
+    ready: Installation, ti: FakeTaskInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_ec2(ready, known=False)
+    provision(ti)
+    assert deferral(lambda: wait().execute(context(ti))).instances is None
+    describe = ready.engine.describe
+    shown = {"instance_ids": INSTANCE, "region": "us-east-1"}
+    monkeypatch.setattr(ready.engine, "describe", lambda lease: replace(describe(lease), details=shown))
+    assert deferral(lambda: wait().execute(context(ti))).instances == {"region": "us-east-1", "ids": [INSTANCE]}
 
 
 def test_the_instance_is_linked_and_in_xcom(ready: Installation, ti: FakeTaskInstance) -> None:
