@@ -8,7 +8,7 @@ says nothing it is unknown: the next pool is tried, a limited number of times.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -203,9 +203,3 @@ def message_of(error: BaseException) -> str:
     if isinstance(response, Mapping) and "Error" in response:
         return str(response["Error"].get("Message", ""))
     return str(error)
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """The verdict that decides about several errors: what stops comes before what goes on."""
-    order = (Action.STOP, Action.NEW_TOKEN, Action.SAME_TOKEN, Action.OTHER_PURCHASE, Action.OTHER_POOL)
-    return min(verdicts, key=lambda verdict: order.index(verdict.action), default=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,6 @@ from include.compute.ec2.errors import code_of
 from include.config.settings import Settings
 from include.core.errors import LaunchRefusedError
 
-_NAMESPACE = uuid.UUID("4f9ce8a3-0d5e-4a36-8f6b-8a7a5a3c1e11")
 _ABSENT = frozenset({"InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateId.NotFound"})
 _TAKEN = "InvalidLaunchTemplateName.AlreadyExistsException"
 
@@ -123,7 +121,6 @@ def _create(
             LaunchTemplateName=settings.ec2_launch_template,
             VersionDescription="Worker of Plimsoll",
             LaunchTemplateData=data,
-            ClientToken=str(uuid.uuid5(_NAMESPACE, f"{installation}|{settings.ec2_launch_template}|{sorted(data)}")),
             TagSpecifications=[
                 {"ResourceType": "launch-template", "Tags": tag.to_list({tag.INSTALLATION: installation})}
             ],

@@ -162,7 +162,7 @@ class Ec2Engine:
         value = self._store.get_json(keys.spec)
         spec = None if value is None else from_json(LaunchRequest, value)
         intent, answer = (None, None)
-        if spec is not None and spec.engine == self.name:
+        if spec is None or spec.engine == self.name:
             intent, answer = self._launcher.log_of(lease_id).last()
             if tagged is None:
                 tagged = self._tagged(lease_id, launched=intent is not None)
