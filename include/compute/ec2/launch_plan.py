@@ -77,8 +77,9 @@ class LaunchPlanner:
 
     def rounds(self, request: LaunchRequest, site: LaunchSite, refusals: Refusals) -> Iterator[tuple[Pool, ...]]:
         """Pools of each round, by rank; what was refused meanwhile is left out."""
-        check = QuotaCheck(reading=self._clients.reading(), quotas=self._clients.quotas())
-        for candidates in rounds_of(self._rentable(request, refusals)):
+        rentable = tuple(self._rentable(request, refusals))
+        check = QuotaCheck(reading=self._clients.reading(), quotas=self._clients.quotas(), candidates=rentable)
+        for candidates in rounds_of(rentable):
             fitting = [each for each in candidates if self._fits(each, request, check, refusals)]
             pools, placeless = pools_of(fitting, site.zones_of_subnets)
             for candidate in placeless:

@@ -50,9 +50,17 @@ class QuotaCheck:
     Args:
         reading: Client of EC2 for describing.
         quotas: Client of Service Quotas.
+        candidates: Candidates of the launch; they say how many vCPUs their types have.
     """
 
-    def __init__(self, *, reading: Any, quotas: Any) -> None:  # noqa: ANN401 - boto3 has no types
+    def __init__(
+        self,
+        *,
+        reading: Any,  # noqa: ANN401 - boto3 has no types
+        quotas: Any,  # noqa: ANN401 - boto3 has no types
+        candidates: Iterable[LaunchCandidate],
+    ) -> None:
+        self._vcpus = {each.instance_type: each.vcpus for each in candidates if each.vcpus}
         self._reading = reading
         self._quotas = quotas
         self._limits: dict[str, float | None] = {}
@@ -102,18 +110,17 @@ class QuotaCheck:
                 for item in reservation["Instances"]:
                     market = SPOT if item.get("InstanceLifecycle") == "spot" else ON_DEMAND
                     running[item["InstanceType"], market] += 1
-        vcpus = self._vcpus({kind for kind, _ in running})
+        self._learn({kind for kind, _ in running} - set(self._vcpus))
         used: Counter[VcpuQuota] = Counter()
         for (kind, market), count in running.items():
             if quota := quota_of(kind, market):
-                used[quota] += count * vcpus.get(kind, 0)
+                used[quota] += count * self._vcpus.get(kind, 0)
         return used
 
-    def _vcpus(self, types: Iterable[str]) -> dict[str, int]:
+    def _learn(self, types: Iterable[str]) -> None:
+        """Ask for the vCPUs of types that no candidate told."""
         wanted = sorted(types)
-        found: dict[str, int] = {}
         for start in range(0, len(wanted), _MOST_TYPES):
-            batch = wanted[start : start + _MOST_TYPES]
-            answer = self._reading.describe_instance_types(InstanceTypes=batch)
-            found |= {item["InstanceType"]: item["VCpuInfo"]["DefaultVCpus"] for item in answer["InstanceTypes"]}
-        return found
+            answer = self._reading.describe_instance_types(InstanceTypes=wanted[start : start + _MOST_TYPES])
+            for item in answer["InstanceTypes"]:
+                self._vcpus[item["InstanceType"]] = int(item["VCpuInfo"]["DefaultVCpus"])
