@@ -13,7 +13,6 @@ _ACCOUNT = "x-moto-account-id"
 _NOT_HOP = frozenset({"connection", "transfer-encoding", "content-length", "host"})
 # Moto's application takes requests one at a time here: its models are shared by the whole process.
 _LOCK = threading.RLock()
-_HTTP_ERROR = 500
 
 
 @cache
@@ -28,7 +27,7 @@ def _client() -> Any:  # noqa: ANN401 - werkzeug is a dev extra
         raise AwsError(
             "Unavailable", "this call is answered by moto, which is not installed: pip install -r requirements/dev.in"
         ) from error
-    return Client(DomainDispatcherApplication(create_backend_app))
+    return Client(DomainDispatcherApplication(create_backend_app), use_cookies=False)
 
 
 def ask_moto(*, account_id: str, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
@@ -39,17 +38,18 @@ def ask_moto(*, account_id: str, method: str, path: str, headers: Mapping[str, s
     """
     host = next((value for name, value in headers.items() if name.lower() == "host"), "localhost")
     passed = {name: value for name, value in headers.items() if name.lower() not in _NOT_HOP}
-    with _LOCK:
-        answer = _client().open(
-            path,
-            method=method,
-            headers={**passed, _ACCOUNT: account_id},
-            data=body,
-            base_url=f"http://{host}",
-        )
-        content = answer.get_data()
-    if answer.status_code == _HTTP_ERROR and answer.mimetype == "text/html":
-        # Moto's page about what it has not implemented; no client can read it.
-        raise AwsError("UnsupportedOperation", f"neither the double nor moto has {method} {path}", status=400)
+    try:
+        with _LOCK:
+            answer = _client().open(
+                path,
+                method=method,
+                headers={**passed, _ACCOUNT: account_id},
+                data=body,
+                base_url=f"http://{host}",
+            )
+            content = answer.get_data()
+    except NotImplementedError as error:
+        # Served by moto's own server this would be a page of HTML, which no client can read.
+        raise AwsError("UnsupportedOperation", f"neither the double nor moto has this: {error}") from error
     kept = {name: value for name, value in answer.headers.items() if name.lower() not in _NOT_HOP - {"content-length"}}
     return answer.status_code, kept, content
