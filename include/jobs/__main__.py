@@ -21,6 +21,7 @@ from include.config.loader import describe
 from include.config.settings import Settings
 from include.core.errors import PreemptedError, UserError
 from include.core.exit_codes import ExitCode
+from include.core.node_place import NodePlace
 from include.core.process import die_with_parent
 from include.core.store import ObjectStore
 from include.jobs.context import JobContext
@@ -35,7 +36,10 @@ def _load(kind: str, request_uri: str) -> JobContext:
     request = _read_request(store, request_uri)
     if request.kind != kind:
         raise UserError("request is for another kind of job", where=request_uri, found=request.kind, allowed=kind)
-    return JobContext(request=request, settings=settings, store=store, job_dir=_job_dir())
+    node = NodePlace.from_environment(os.environ)
+    if node is not None:
+        request = request.model_copy(update={"base": node.base_of(request.base)})
+    return JobContext(request=request, settings=settings, store=store, job_dir=_job_dir(), node=node)
 
 
 def _read_request(store: ObjectStore, uri: str) -> JobRequest:

@@ -14,6 +14,7 @@ from include.core.contracts.measured import OUT_OF_MEMORY, OutOfMemory
 from include.core.errors import PlimsollError, PreemptedError, UserError
 from include.core.json_codec import to_json
 from include.jobs.context import JobContext
+from include.jobs.other_nodes import raise_failure_elsewhere
 from include.training.launcher import launch_training
 from include.training.outcome import WorkerOrder, WorkerOutcome
 
@@ -34,6 +35,8 @@ def run(context: JobContext) -> TrainResult:
     outcome = _launch(context, context.request)
     if outcome is not None and outcome.status == "out_of_memory":
         outcome = _try_fallback(context, outcome)
+    if outcome is None and context.node is not None:
+        raise_failure_elsewhere(context.store, base=context.request.base, node=context.node)
     if outcome is None:
         _die_by_signal()
     if outcome.status == "preempted":
@@ -46,7 +49,7 @@ def run(context: JobContext) -> TrainResult:
 
 
 def _launch(context: JobContext, request: JobRequest) -> WorkerOutcome | None:
-    order = WorkerOrder(request=request, settings=context.settings, job_dir=context.job_dir)
+    order = WorkerOrder(request=request, settings=context.settings, job_dir=context.job_dir, node=context.node)
     outcome = launch_training(order, store=context.store)
     if outcome is None or outcome.measured is None:
         return outcome
@@ -64,6 +67,8 @@ def _try_fallback(context: JobContext, outcome: WorkerOutcome) -> WorkerOutcome 
     predicted = request.predicted_peak_bytes
     expected = "no prediction" if predicted is None else f"{predicted / 1e9:.2f} GB were predicted"
     message = f"{outcome.message} | {expected}"
+    if context.node is not None:
+        return outcome.model_copy(update={"message": f"{message} | several nodes try no other layout by themselves"})
     if not request.fallback_layouts:
         return outcome.model_copy(update={"message": f"{message} | the plan has no other layout to try"})
     layout = request.fallback_layouts[0]

@@ -1,4 +1,4 @@
-"""What all workers say at each step: their share of the loss, and whether one of them was told to stop.
+"""What all workers say at each step: their share of the loss, and whether one was told to stop, or to save.
 
 Nobody stands still for it where that can be avoided. One worker on a CPU counts at once. Several workers sum while the
 step goes on, and a GPU copies while it computes, so there a ballot is counted one step late, on all workers alike.
@@ -25,6 +25,7 @@ class Count(NamedTuple):
         first: Whether it is the first of its epoch.
         loss: Mean loss of the batch.
         stop: Whether a worker was told to stop.
+        save: Whether a worker was asked to save soon.
     """
 
     step: int
@@ -32,6 +33,7 @@ class Count(NamedTuple):
     first: bool
     loss: float
     stop: bool
+    save: bool = False
 
     @property
     def finite(self) -> bool:
@@ -63,15 +65,17 @@ class Ballots:
         # Of its own: what runs beside the gradients must not get in line with them.
         self._group = distributed.new_group(backend="gloo") if world > 1 and device.type == "cpu" else None
 
-    def cast(self, loss: torch.Tensor, *, step: int, rows: int, first: bool, stop: bool) -> Count | None:
+    def cast(
+        self, loss: torch.Tensor, *, step: int, rows: int, first: bool, stop: bool, save: bool = False
+    ) -> Count | None:
         """Give this worker's share of the loss.
 
         Returns:
             The oldest count that is due, None where there is none yet.
         """
         if self._at_once:
-            return Count(step, rows, first, loss.item(), stop)
-        count = Count(step, rows, first, math.nan, stop)
+            return Count(step, rows, first, loss.item(), stop, save)
+        count = Count(step, rows, first, math.nan, stop, save)
         self._pending.append(self._send(count, loss))
         return self._take() if len(self._pending) > 1 else None
 
@@ -81,7 +85,9 @@ class Ballots:
             yield self._take()
 
     def _send(self, count: Count, loss: torch.Tensor) -> _Pending:
-        flag = torch.full((), float(count.stop), dtype=torch.float64, device=self._device)
+        # One word for both: each worker that was told to stop adds one, each that was asked to save a whole world.
+        said = float(count.stop) + self._world * 2 * float(count.save)
+        flag = torch.full((), said, dtype=torch.float64, device=self._device)
         values, work, event = torch.stack((loss.double(), flag)), None, None
         if self._world > 1:
             work = distributed.all_reduce(values, group=self._group, async_op=self._device.type == "cpu")
@@ -99,6 +105,7 @@ class Ballots:
             pending.work.wait()
         if pending.event is not None:
             pending.event.synchronize()
-        loss, stop = pending.values.tolist()
+        loss, said = pending.values.tolist()
         cast = pending.count
-        return Count(cast.step, cast.rows, cast.first, loss / self._copies, stop > 0)
+        saves, stops = divmod(said, self._world * 2)
+        return Count(cast.step, cast.rows, cast.first, loss / self._copies, stops > 0, saves > 0)

@@ -15,9 +15,10 @@ import time
 from pathlib import Path
 from types import FrameType
 
+import psutil
 from obstore.exceptions import BaseError
 
-from include.core.errors import PlimsollError
+from include.core.errors import PlimsollError, UserError
 from include.core.json_file import read_json, write_json
 from include.core.process import die_with_parent
 from include.core.store import ObjectStore
@@ -38,6 +39,8 @@ _STORE_PATIENCE_S = 5.0
 _BARRIER_GRACE_S = 3.0
 # An elastic training goes on for as long as there are workers: losing one is no error that would be counted.
 _RESTARTS_OF_ELASTIC = 10_000
+# How long nodes of one attempt may wait for each other; their agents have started it at the same time.
+_JOIN_TIMEOUT_S = 120
 # Which outcome counts, where workers of one machine leave different ones: what a person can act on goes first.
 _FAILURES = ("bad_input", "out_of_memory", "error")
 
@@ -56,6 +59,7 @@ def launch_training(order: WorkerOrder, *, store: ObjectStore) -> WorkerOutcome 
         The worker's outcome, or None when a signal ended it.
 
     Raises:
+        UserError: The workers of the layout cannot be divided among the nodes.
         PlimsollError: torchrun could not start the worker at all.
     """
     workers = workers_here(order)
@@ -96,9 +100,22 @@ def _judged(outcome: WorkerOutcome | None, telemetry: AttemptTelemetry | None) -
 
 
 def workers_here(order: WorkerOrder) -> int:
-    """Workers on this machine: those of the layout, which is made for one machine."""
-    layout = order.request.layout
-    return 1 if layout is None else max(1, layout.workers)
+    """Workers on this machine: those of the layout, divided among the nodes of the attempt.
+
+    Raises:
+        UserError: They cannot be divided.
+    """
+    layout, nodes = order.request.layout, 1 if order.node is None else order.node.nodes
+    if layout is None:
+        return 1
+    if layout.workers % nodes:
+        raise UserError(
+            "the workers of the layout cannot be divided among the nodes",
+            where="layout.replicate x layout.shard x layout.tensor",
+            found=f"{layout.workers} workers on {nodes} nodes",
+            allowed=f"a multiple of {nodes}",
+        )
+    return max(1, layout.workers // nodes)
 
 
 class _Notice:
@@ -149,8 +166,21 @@ def _clear(folder: Path) -> None:
 
 
 def _command(order_file: Path, order: WorkerOrder) -> list[str]:
-    meeting = order.request.rendezvous
-    if meeting is None:
+    meeting, node = order.request.rendezvous, order.node
+    if node is not None:
+        # All nodes or none: whatever goes wrong on one of them ends the attempt on all.
+        how = [
+            f"--nnodes={node.nodes}",
+            f"--node-rank={node.rank}",
+            "--rdzv-backend=c10d",
+            f"--rdzv-endpoint={node.rendezvous}",
+            f"--rdzv-id={node.rendezvous_id}",
+            f"--rdzv-conf=is_host={'true' if node.rank == 0 else 'false'},join_timeout={_JOIN_TIMEOUT_S}",
+            f"--local-addr={node.address}",
+            "--max-restarts=0",
+            "--monitor-interval=0.5",
+        ]
+    elif meeting is None:
         how = ["--standalone", "--nnodes=1", "--max-restarts=0"]
     else:
         how = [
@@ -172,18 +202,32 @@ def _command(order_file: Path, order: WorkerOrder) -> list[str]:
 
 
 def _environment(order: WorkerOrder) -> dict[str, str]:
-    meeting = order.request.rendezvous
-    one_machine = meeting is None or meeting.endpoint.startswith("127.0.0.1:")
     return {
         **os.environ,
         "OMP_NUM_THREADS": str(order.settings.torch_threads),
-        # One machine: gloo needs no name of the host, which containers often cannot resolve.
-        **({"GLOO_SOCKET_IFNAME": "lo"} if one_machine else {}),
+        **_interfaces(order),
         # Deterministic matrix products on CUDA need a fixed workspace.
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         # A node that joins later would be given the address of a store that nobody serves, and hang.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
+
+
+def _interfaces(order: WorkerOrder) -> dict[str, str]:
+    """Which network interface the workers use, so that nobody needs the name of the host, which may not resolve."""
+    meeting = order.request.rendezvous
+    if order.node is not None:
+        return _interface_with(order.node.address)
+    if meeting is None or meeting.endpoint.startswith("127.0.0.1:"):
+        return {"GLOO_SOCKET_IFNAME": "lo"}
+    return {}
+
+
+def _interface_with(address: str) -> dict[str, str]:
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(each.address == address for each in addresses):
+            return {"GLOO_SOCKET_IFNAME": name, "NCCL_SOCKET_IFNAME": name}
+    return {}
 
 
 def _wait(process: subprocess.Popen[bytes], account: _AccountPublisher, order: WorkerOrder) -> int:
@@ -193,7 +237,7 @@ def _wait(process: subprocess.Popen[bytes], account: _AccountPublisher, order: W
             return process.wait(timeout=account.next_look_s)
         except subprocess.TimeoutExpired:
             account.publish(exact=False)
-        if order.request.rendezvous is None:
+        if order.request.rendezvous is None or order.node is not None:
             continue
         outcomes = _outcomes(order.job_dir, workers_here(order))
         if not _has_left(outcomes, noticed=(order.job_dir / NOTICE).exists()):

@@ -11,6 +11,8 @@ STEPS = "steps.json"
 STEPS_RECORD = "steps.record"
 PROGRESS = "progress.json"
 NOTICE = "notice.json"
+# Asks for a checkpoint soon, after which the training goes on.
+CHECKPOINT_NOW = "checkpoint-now"
 # In a drill alone: from which fraction on a training waits for the notice.
 DRILL_HOLD = "drill-hold.json"
 

@@ -81,6 +81,7 @@ class Trainer:
     _learned: list[torch.nn.Parameter] = field(init=False)
     _forward: Callable[..., torch.Tensor] = field(init=False)
     _stopping: bool = False
+    _save_soon: bool = False
     _save_at: int = 0
     _longest: int = 0
     _show_at: float = float("-inf")
@@ -130,7 +131,8 @@ class Trainer:
         while state.step < total:
             self._step(batches, total)
             self._hold_for_notice(total)
-            finished, epoch_ends, due = state.step == total, state.offset % rows == 0, state.step >= self._save_at
+            finished, epoch_ends = state.step == total, state.offset % rows == 0
+            due = self._save_soon or state.step >= self._save_at
             if finished or epoch_ends or self._stopping or due:
                 self._count_rest()
                 if epoch_ends:
@@ -141,6 +143,7 @@ class Trainer:
                 self._say_step()
                 self._leave()
                 return False
+            self._save_soon = self._save_soon and not due
             if finished or (due and not self._left_out()):
                 try:
                     self._save(measured=epoch_ends)
@@ -190,7 +193,8 @@ class Trainer:
         """In a drill: show how far it is and wait. The step after it is the one that hears of the notice."""
         if self.hold is not None and self.state.step < total and self.hold.due(self.progress.fraction(self.state.step)):
             self._show()
-            self.hold.wait(self.stop)
+            with self.timer.evaluating():  # no part of any step
+                self.hold.wait(self.stop)
 
     def _descend(self, inputs: torch.Tensor, targets: torch.Tensor, rows: int) -> None:
         state, scaler = self.state, self.state.scaler
@@ -206,7 +210,8 @@ class Trainer:
                 scale=None if scaler is None else scaler.scale,
             )
             first = state.offset % self.source.rows == 0
-            count = self._ballots.cast(loss, step=state.step + 1, rows=rows, first=first, stop=self.stop.raised())
+            stop, save = self.stop.raised(), self.stop.save_wanted()
+            count = self._ballots.cast(loss, step=state.step + 1, rows=rows, first=first, stop=stop, save=save)
             if count is not None:
                 self._count(count)
             self._update()
@@ -240,6 +245,7 @@ class Trainer:
         self.state.epoch_loss = (0.0 if count.first else self.state.epoch_loss) + count.loss * count.rows
         self._last_loss = count.loss
         self._stopping = self._stopping or count.stop
+        self._save_soon = self._save_soon or count.save
 
     def _count_rest(self) -> None:
         with self.timer.syncing():
@@ -262,7 +268,8 @@ class Trainer:
         """
         if not self.spread.of_the_first(int(self.checkpoints.busy)):
             return False
-        self._save_at = self._save_at + self.every
+        if self.state.step >= self._save_at:
+            self._save_at = self._save_at + self.every
         _log.info("step %d: no save, since the one before is still under way", self.state.step)
         return True
 

@@ -9,14 +9,23 @@ from include.config.job_messages import JobRequest, TrainResult
 from include.config.schedule import Edge
 from include.config.settings import Settings
 from include.core.contracts.measured import Measured
+from include.core.node_place import NodePlace
 
 
 class WorkerOrder(Edge):
-    """What the launcher tells the worker, as a file."""
+    """What the launcher tells the worker, as a file.
+
+    Attributes:
+        request: The request.
+        settings: Settings of the installation.
+        job_dir: Scratch folder of this node.
+        node: This node among several, None for a training on one machine.
+    """
 
     request: JobRequest
     settings: Settings
     job_dir: Path
+    node: NodePlace | None = None
 
 
 class WorkerOutcome(Edge):

@@ -155,10 +155,14 @@ def _retention(training: TrainingSection) -> RetentionPolicy:
 
 
 def _layout(order: WorkerOrder) -> Layout:
-    """The planned layout, for the workers that are there: an elastic training changes its size."""
+    """The planned layout, for the workers that are there: an elastic training changes its size.
+
+    A training on several nodes that nobody planned has one worker on each.
+    """
     training = order.request.workload.training
     layout = order.request.layout or single_worker_layout(batch_size=training.batch_size, precision=training.precision)
-    if order.request.rendezvous is None:
+    planned = order.request.layout is not None or order.node is None
+    if planned and order.request.rendezvous is None:
         return layout
     return resized(layout, world=torch.distributed.get_world_size(), batch_size=training.batch_size)
 

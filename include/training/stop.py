@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from include.core.json_file import read_json
-from include.training.local_files import NOTICE
+from include.training.local_files import CHECKPOINT_NOW, NOTICE
 
 # What torchrun gives its workers between SIGTERM and SIGKILL: a two-minute notice, less what the wrapper needs.
 SHUTDOWN_TIMEOUT_S = 110
@@ -25,15 +25,18 @@ class StopFlag:
     Args:
         job_dir: Folder in which the marker appears.
         look_every_s: Seconds between two looks for it; a notice leaves many times that.
+        hears_asking: Whether this worker speaks for its machine when somebody asks for a checkpoint.
     """
 
-    def __init__(self, job_dir: Path, *, look_every_s: float = 0.0) -> None:
+    def __init__(self, job_dir: Path, *, look_every_s: float = 0.0, hears_asking: bool = True) -> None:
         self._path = job_dir / NOTICE
         self._marker = str(self._path)
         self._signalled_at: float | None = None
         self._look_every_s = look_every_s
         self._look_at = float("-inf")
         self._marked = False
+        self._asked = str(job_dir / CHECKPOINT_NOW)
+        self._save_wanted, self._save_asked = False, not hears_asking
 
     def listen(self) -> None:
         """Take SIGTERM as a notice. torchrun sends it to its workers when it gets one, or when a peer is lost."""
@@ -57,7 +60,14 @@ class StopFlag:
             return False
         self._look_at = now + self._look_every_s
         self._marked = os.access(self._marker, os.F_OK)
+        if not self._save_asked:
+            self._save_wanted = self._save_asked = os.access(self._asked, os.F_OK)
         return self._marked
+
+    def save_wanted(self) -> bool:
+        """Whether somebody has asked for a checkpoint since this was asked last, as of the last look for a notice."""
+        wanted, self._save_wanted = self._save_wanted, False
+        return wanted
 
     def grace_s(self) -> float | None:
         """Seconds until this worker is killed, None without a notice of its own."""

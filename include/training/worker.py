@@ -60,11 +60,12 @@ def main(order_file: Path) -> NoReturn:
     """Run one attempt and end the process."""
     die_with_parent()
     order = WorkerOrder.model_validate_json(order_file.read_text(encoding="utf-8"))
-    folder = folder_of(order.job_dir, int(os.environ["LOCAL_RANK"]))
+    local_rank = int(os.environ["LOCAL_RANK"])
+    folder = folder_of(order.job_dir, local_rank)
     folder.mkdir(exist_ok=True)
     # torchrun starts a worker again when others come or go; what the last one left is history.
     (folder / OUTCOME).unlink(missing_ok=True)
-    stop = StopFlag(order.job_dir, look_every_s=LOOK_EVERY_S)
+    stop = StopFlag(order.job_dir, look_every_s=LOOK_EVERY_S, hears_asking=local_rank == 0)
     stop.listen()
     write_json(folder / STARTED, own_identity().to_json())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
@@ -84,7 +85,7 @@ def _exit_code(order: WorkerOrder, outcome: WorkerOutcome) -> int:
     """
     if outcome.status == "done":
         return 0
-    if order.request.rendezvous is not None:
+    if order.request.rendezvous is not None and order.node is None:
         # Told to leave for good is only who has the marker; the others go on without it.
         return 0 if outcome.status == "preempted" and (order.job_dir / NOTICE).exists() else 1
     if outcome.status in ("error", "peer_lost"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import threading
 import time
@@ -165,6 +166,99 @@ def test_a_notice_ends_an_idle_lease_at_once(emulator, bench):
     lease = bench.launch(purchase="spot")
     emulator.announce(120)
     assert bench.ended(lease, within_s=3) == "preempted"
+
+
+def stop_with_grace(bench: Bench, lease: str, **document: object) -> None:
+    bench.store.put_json(f"leases/{lease}/stop.json", document)
+
+
+def test_an_order_to_leave_with_a_grace_is_a_notice(bench):
+    lease = bench.launch()
+    base = bench.submit(lease, **LONG)
+    bench.working(lease, base)
+    stop_with_grace(bench, lease, reason="cheaper elsewhere", grace_s=60)
+    assert bench.ended(lease) == "cheaper elsewhere"
+    assert bench.engine.poll(lease, base).exit_code == 75
+    assert "notice" in bench.log(base)
+    assert "SIGTERM" not in bench.log(base)
+
+
+@pytest.mark.long
+def test_a_job_that_ignores_such_an_order_is_killed_after_its_grace(bench):
+    lease = bench.launch()
+    base = bench.submit(lease, deaf=True, child=True, **LONG)
+    bench.working(lease, base)
+    tree = bench.tree(lease)
+    stop_with_grace(bench, lease, reason="cheaper elsewhere", grace_s=1)
+    assert bench.ended(lease, within_s=5) == "cheaper elsewhere"
+    assert bench.engine.poll(lease, base).exit_code == -signal.SIGKILL
+    assert not alive(tree)
+
+
+@pytest.mark.long
+def test_a_later_order_without_grace_ends_the_job_at_once(bench):
+    lease = bench.launch()
+    base = bench.submit(lease, deaf=True, **LONG)
+    bench.working(lease, base)
+    stop_with_grace(bench, lease, reason="cheaper elsewhere", grace_s=60)
+    output = bench.work_folder(lease) / "agent.out"
+    eventually(lambda: "to commit" in output.read_text(), what="the job was given notice")
+    stop_with_grace(bench, lease, reason="released")
+    assert bench.ended(lease, within_s=5) == "stopped"
+
+
+def test_a_spent_limit_is_a_notice_and_the_overspend_is_told(bench):
+    # One cent in two seconds.
+    lease = bench.launch(usd_per_h="18", spend_limit_usd="0.01")
+    base = bench.submit(lease, **LONG)
+    assert bench.ended(lease) == "budget"
+    assert bench.engine.poll(lease, base).exit_code == 75
+    assert "notice" in bench.log(base)
+    output = (bench.work_folder(lease) / "agent.out").read_text()
+    reaction = re.search(r"limit of 0.01 USD was spent ([\d.]+) s ago", output)
+    assert reaction is not None
+    assert float(reaction[1]) < 2 * 0.5  # two beats of these tests
+    over = re.search(r"ended ([\d.]+) s after its limit of 0.01 USD, overspent ([\d.]+) USD", output)
+    assert over is not None
+    assert float(over[2]) == pytest.approx(float(over[1]) * 18 / 3600, abs=0.0001)
+    assert float(bench.lease_beat(lease)["spend_usd"]) == pytest.approx(0.01 + float(over[2]), abs=0.005)
+
+
+def test_advice_to_move_saves_and_does_not_end_the_job(emulator, bench):
+    lease = bench.launch(purchase="spot")
+    base = bench.submit(lease, steps=60, step_s=0.05)
+    bench.working(lease, base)
+    emulator.recommend_rebalance()
+    eventually(lambda: bench.lease_beat(lease)["rebalance_at"], what="it is shown in the heartbeat")
+    assert bench.wait_phase(lease, base, JobPhase.EXITED).exit_code == 0
+    assert "going on" in bench.log(base)
+    assert bench.state(lease) is LeaseState.RUNNING
+
+
+def test_a_rented_lease_lives_on_while_all_is_well(bench, tmp_path, monkeypatch):
+    alive_file = tmp_path / "alive"
+    monkeypatch.setenv("PLIMSOLL_ALIVE_FILE", str(alive_file))
+    began = time.time()
+    lease = bench.launch(engine="ec2", expires_after_s=2.0)
+    base = bench.submit(lease, **LONG)
+    bench.working(lease, base)
+    eventually(lambda: (bench.lease_beat(lease)["expires_at"] or 0) > began + 5, what="its end has moved on twice")
+    assert bench.state(lease) is LeaseState.RUNNING
+    assert alive_file.stat().st_mtime > time.time() - 2
+    os.kill(bench.agent(lease).pid, signal.SIGSTOP)
+    hung = alive_file.stat().st_mtime_ns
+    time.sleep(1.0)
+    assert alive_file.stat().st_mtime_ns == hung  # the machine's own watchdog would end it
+    assert bench.engine.stop(lease, reason="test") == "killed"
+
+
+def test_a_rented_lease_ends_at_its_bound(bench):
+    lease = bench.launch(engine="ec2", expires_after_s=1.0, longest_s=3.0)
+    base = bench.submit(lease, **LONG)
+    began = time.monotonic()
+    assert bench.ended(lease) == "expired"
+    assert time.monotonic() - began > 1.5
+    assert bench.engine.poll(lease, base).exit_code == 75
 
 
 def test_the_drill_interrupts_a_training_once_it_has_come_far_enough(bench):

@@ -1,9 +1,10 @@
 """A job that does what its request says, for tests of the agent: ``fake_job.py <kind> <request-uri>``.
 
 Request keys, all optional: ``base``; ``steps`` and ``step_s`` (progress is written after each step; a notice or SIGTERM
-between steps ends the job with 75); ``deaf`` (takes no notice of either); ``child`` (starts a worker in a session of
-its own that dies with its parent); ``orphan`` (starts a process that outlives it); ``say`` (a line of output);
-``spin_s`` (CPU seconds to burn); ``exit`` (exit code; 0 also writes ``result.json``).
+between steps ends the job with 75, and it says so where it is asked for a checkpoint); ``deaf`` (takes no notice of
+either); ``child`` (starts a worker in a session of its own that dies with its parent); ``orphan`` (starts a process
+that outlives it); ``say`` (a line of output); ``spin_s`` (CPU seconds to burn); ``exit`` (exit code; 0 also writes
+``result.json``).
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ def work(request: dict[str, Any]) -> int:
     for step in range(steps):
         time.sleep(request.get("step_s", 0.05))
         write_json(JOB_DIR / "progress.json", {"fraction": (step + 1) / steps, "step": step + 1})
+        asked = JOB_DIR / "checkpoint-now"
+        if asked.exists():
+            asked.unlink()
+            print(f"saved at step {step + 1}, going on", flush=True)
         if not request.get("deaf") and ((JOB_DIR / "notice.json").exists() or terminated):
             print(f"leaving at step {step + 1}: {'SIGTERM' if terminated else 'notice'}", flush=True)
             return 75

@@ -41,6 +41,20 @@ def test_time_that_a_notice_leaves_counts_from_its_marker(tmp_path: Path) -> Non
     assert flag.grace_s() == 0
 
 
+def test_asking_for_a_checkpoint_is_heard_once_and_is_no_notice(tmp_path: Path) -> None:
+    flag, other = StopFlag(tmp_path), StopFlag(tmp_path, hears_asking=False)
+    assert not flag.raised()
+    assert not flag.save_wanted()
+    (tmp_path / "checkpoint-now").touch()
+    assert not flag.raised()
+    assert flag.save_wanted()
+    assert not flag.raised()
+    assert not flag.save_wanted()
+    # One worker of a machine speaks for all: else each would ask for a save of its own.
+    assert not other.raised()
+    assert not other.save_wanted()
+
+
 def test_a_signal_alone_leaves_what_torchrun_gives(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     try:
