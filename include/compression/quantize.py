@@ -1,4 +1,4 @@
-"""Static INT8 quantization by ONNX Runtime: QDQ format, unsigned activations, signed weights.
+"""Quantization by ONNX Runtime. Static INT8 has QDQ format, unsigned activations, signed weights.
 
 Unsigned activations matter: with signed ones x86 processors have no fast kernels and the model gets smaller but not
 faster.
@@ -14,15 +14,29 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    CalibrationMethod,
+    QuantFormat,
+    QuantType,
+    quantize_static,
+)
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from include.compression.calibration import calibration_rows
+from include.compression.onnx_weights import kept_in_float
+from include.compression.quantize_weights import quantize_weights
 from include.compression.slim import slim
 from include.core.contracts.recipe import QuantizeStep
-from include.core.errors import DataError, UserError
+from include.core.errors import UserError
 
 _log = logging.getLogger("plimsoll.compression")
 _CALIBRATION_BATCH = 32
+_CALIBRATORS = {
+    "minmax": CalibrationMethod.MinMax,
+    "entropy": CalibrationMethod.Entropy,
+    "percentile": CalibrationMethod.Percentile,
+}
 _Array = np.ndarray[Any, Any]
 
 
@@ -36,34 +50,6 @@ class _Rows(CalibrationDataReader):
 
     def get_next(self) -> dict[str, _Array] | None:
         return next(self._feeds, None)
-
-
-def calibration_rows(train: _Array, *, wanted: int) -> _Array:
-    """Rows spread evenly over the training split, so that a sorted split still shows every class.
-
-    Args:
-        train: Encoded training rows, float32 [rows, *input_shape].
-        wanted: How many; all of them when there are fewer.
-
-    Raises:
-        DataError: The rows are empty, hold values that are not finite, or do not differ from each other: activation
-            ranges read from them would be meaningless and the model quietly broken.
-    """
-    count = min(wanted, len(train))
-    rows = train[np.linspace(0, len(train) - 1, num=count).round().astype(int)] if count else train
-    allowed = "finite rows of the training split that differ from each other"
-    if not count:
-        raise DataError("no rows to calibrate with", where="quantize step", found="0 rows", allowed=allowed)
-    if not np.isfinite(rows).all():
-        bad = int((~np.isfinite(rows.reshape(count, -1)).all(axis=1)).sum())
-        raise DataError(
-            "calibration rows are not finite", where="quantize step", found=f"{bad} of {count} rows", allowed=allowed
-        )
-    if np.ptp(rows, axis=0).max() == 0:
-        raise DataError(
-            "calibration rows are all equal", where="quantize step", found=f"{count} equal rows", allowed=allowed
-        )
-    return rows
 
 
 def refuse_attention(model: onnx.ModelProto) -> None:
@@ -96,7 +82,7 @@ def _prepared(raw: Path) -> Path:
 
 
 def quantize(model: bytes, *, step: QuantizeStep, train: _Array, scratch: Path) -> bytes:
-    """INT8 model of a float model.
+    """Quantized model of a float model.
 
     Args:
         model: Float ONNX model with one input.
@@ -106,8 +92,14 @@ def quantize(model: bytes, *, step: QuantizeStep, train: _Array, scratch: Path) 
 
     Raises:
         DataError: The rows cannot be calibrated with.
-        UserError: The model is of a family that static INT8 would destroy.
+        UserError: The model is of a family that the method would destroy, or has nothing to quantize.
     """
+    if step.method != "static":
+        return quantize_weights(model, step=step, scratch=scratch)
+    return _static(model, step=step, train=train, scratch=scratch)
+
+
+def _static(model: bytes, *, step: QuantizeStep, train: _Array, scratch: Path) -> bytes:
     proto = onnx.load_from_string(model)
     refuse_attention(proto)
     rows = calibration_rows(train, wanted=step.calibration_rows)
@@ -115,14 +107,19 @@ def quantize(model: bytes, *, step: QuantizeStep, train: _Array, scratch: Path) 
     with TemporaryDirectory(dir=scratch) as folder:
         raw, target = Path(folder) / "raw.onnx", Path(folder) / "int8.onnx"
         raw.write_bytes(model)
+        prepared = _prepared(raw)
         quantize_static(
-            _prepared(raw),
+            prepared,
             target,
             _Rows(name=proto.graph.input[0].name, rows=rows),
             quant_format=QuantFormat.QDQ,
             per_channel=step.per_channel,
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
+            reduce_range=step.portable,
+            calibrate_method=_CALIBRATORS[step.calibrator],
+            # By the names that the preparation gave them: it fuses and renames.
+            nodes_to_exclude=kept_in_float(onnx.load(prepared), step.keep_float),
         )
         quantized: bytes = slim(onnx.load(target)).SerializeToString(deterministic=True)
     return quantized

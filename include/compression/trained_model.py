@@ -12,8 +12,10 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from include.compression.calibration import calibration_rows
 from include.compression.distill import TrainingRows, distill
 from include.compression.export import export
+from include.compression.factorize import factorize
 from include.compression.prefix_cache import CachedPrefix, PrefixCache, prefix_key
 from include.compression.prune import count_parameters, prune
 from include.compression.source import Source
@@ -101,15 +103,14 @@ class TorchStages:
     def _trained(self, stages: Stages, rows: TrainingRows) -> tuple[nn.Module, int]:
         """Model after pruning and recovery, and how many of these steps were found in the cache."""
         teacher = load_trained(self.store, self.source)
-        self.progress(0.1, "prune" if stages.prune else "load")
-        student = prune(teacher, step=stages.prune, example=rows.x) if stages.prune else copy.deepcopy(teacher)
+        student = self._structure(teacher, stages, rows)
         if stages.distill is None:
             return student, 0
         cache = PrefixCache(store=self.store)
         key = prefix_key(origin=self.source.origin(), steps=stages.trained)
         found = cache.find(key)
         if found is not None:
-            # Pruning is cheap and exact, so only the recovered weights are cached: they fit the pruned structure.
+            # Structure is cheap and exact, so only the recovered weights are cached: they fit it.
             student.load_state_dict(safetensors.torch.load(found.payload))
             return student.eval(), len(stages.trained)
         self._recover(student, teacher, rows, stages)
@@ -117,6 +118,15 @@ class TorchStages:
         kept = cache.commit(key, payload, suffix=".safetensors", facts={"parameters": count_parameters(student)})
         student.load_state_dict(safetensors.torch.load(kept.payload))
         return student, 0
+
+    def _structure(self, teacher: nn.Module, stages: Stages, rows: TrainingRows) -> nn.Module:
+        """A copy of the model in the form that the recipe gives it, before any training; a function of its weights."""
+        self.progress(0.1, "prune" if stages.prune else "factorize" if stages.factorize else "load")
+        student = prune(teacher, step=stages.prune, example=rows.x) if stages.prune else copy.deepcopy(teacher)
+        if stages.factorize is not None:
+            seen = calibration_rows(rows.x.numpy(), wanted=stages.factorize.calibration_rows)
+            student = factorize(student, step=stages.factorize, rows=torch.from_numpy(seen))
+        return student
 
     def _recover(self, student: nn.Module, teacher: nn.Module, rows: TrainingRows, stages: Stages) -> None:
         step = stages.distill

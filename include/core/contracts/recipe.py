@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+QuantizeMethod = Literal["static", "dynamic", "weight-only"]
+Calibrator = Literal["minmax", "entropy", "percentile"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneStep:
@@ -18,6 +21,22 @@ class PruneStep:
     kind: Literal["prune"] = "prune"
     ratio: float = 0.5
     round_to: int = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactorizeStep:
+    """Low-rank factors in place of the weights of linear and convolution layers.
+
+    Attributes:
+        max_error: Relative error that a layer's output may have on training rows, which chooses its rank.
+        scope: ``linear`` leaves convolutions as they are, ``all`` factorizes them too.
+        calibration_rows: Rows of the training split that the error is measured on.
+    """
+
+    kind: Literal["factorize"] = "factorize"
+    max_error: float = 0.1
+    scope: Literal["linear", "all"] = "linear"
+    calibration_rows: int = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,24 +71,40 @@ class ExportStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantizeStep:
-    """Static INT8 quantization in ONNX Runtime: QDQ, unsigned activations, signed weights.
+    """Quantization of the exported model in ONNX Runtime.
 
     Attributes:
-        per_channel: One scale per output channel of the weights.
-        calibration_rows: Rows of the training split used for calibration.
+        method: ``static`` has calibrated INT8 activations and weights, ``dynamic`` finds the ranges of activations
+            while it runs, ``weight-only`` leaves activations in floating point.
+        bits: Bits of a weight: 8, or 4 for ``weight-only``.
+        per_channel: One scale per output channel of the weights; ``weight-only`` has one per block instead.
+        calibration_rows: Rows of the training split used for calibration, ``static`` alone.
+        calibrator: How ``static`` turns the activations it saw into ranges.
+        keep_float: ``first-last`` leaves the first and the last layer with weights in floating point.
+        block_size: Weights that share a scale, ``weight-only`` alone.
+        portable: Leave one bit of each INT8 weight unused where activations are INT8 too. Processors without VNNI add
+            two products of 8 bits in 16 and cut off what does not fit, which makes answers wrong by several percent.
     """
 
     kind: Literal["quantize"] = "quantize"
+    method: QuantizeMethod = "static"
+    bits: Literal[4, 8] = 8
     per_channel: bool = True
     calibration_rows: int = 256
+    calibrator: Calibrator = "minmax"
+    keep_float: Literal["none", "first-last"] = "none"
+    block_size: Literal[16, 32, 64, 128] = 32
+    portable: bool = True
 
 
-RecipeStep = PruneStep | DistillStep | ExportStep | QuantizeStep
+RecipeStep = PruneStep | FactorizeStep | DistillStep | ExportStep | QuantizeStep
+# The order in which steps make sense: structure, recovery of quality, export, numbers.
+STEP_ORDER = ("prune", "factorize", "distill", "export", "quantize")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A named, ordered list of steps. Legal order: prune, distill, export, quantize."""
+    """A named list of steps in the order of `STEP_ORDER`, each at most once."""
 
     name: str
     steps: tuple[RecipeStep, ...]

@@ -53,7 +53,7 @@ def progress():
 
 @pytest.fixture(scope="module")
 def made(store, source, progress, tmp_path_factory):
-    """The four presets in their usual order: name -> (candidate, cached steps)."""
+    """All presets in their usual order: name -> (candidate, cached steps)."""
     scratch = tmp_path_factory.mktemp("scratch")
     return {name: workshop(store, scratch, seen=progress[name]).apply(recipe, source) for name, recipe in SHORT.items()}
 
@@ -79,7 +79,8 @@ def test_all_candidates_answer_far_better_than_chance(made, store, source):
 
 def test_later_recipes_find_the_prefix_of_earlier_ones(made):
     assert {name: cached for name, (_, cached) in made.items()} == {
-        "onnx-fp32": 0, "static-int8": 1, "pruned-distilled-fp32": 0, "pruned-distilled-int8": 3,
+        "onnx-fp32": 0, "static-int8": 1, "dynamic-int8": 1, "weight-int8": 1, "weight-int4": 1,
+        "factorized-fp32": 0, "pruned-distilled-fp32": 0, "pruned-distilled-int8": 3,
     }  # fmt: skip
 
 

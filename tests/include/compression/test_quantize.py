@@ -2,10 +2,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import include.compression.quantize as module
-from include.compression.quantize import calibration_rows, quantize, refuse_attention
+from include.compression.onnx_weights import coverage
+from include.compression.quantize import quantize, refuse_attention
 from include.core.contracts.recipe import QuantizeStep
 from include.core.errors import DataError, UserError
 
@@ -92,23 +93,32 @@ def test_failed_preparation_falls_back_to_the_raw_model(model, train, tmp_path, 
     assert np.allclose(fallen_back, expected, atol=0.5)
 
 
-def test_calibration_rows_are_spread_over_the_whole_split():
-    rows = np.arange(100, dtype=np.float32)[:, None]
-    assert calibration_rows(rows, wanted=5).ravel().tolist() == [0, 25, 50, 74, 99]
-    assert len(calibration_rows(rows, wanted=500)) == 100
+def test_portable_weights_leave_one_bit_unused_so_that_no_processor_overflows(model, train, tmp_path):
+    largest = {}
+    for portable in (True, False):
+        small = quantize(model, step=QuantizeStep(portable=portable), train=train, scratch=tmp_path)
+        weights = [numpy_helper.to_array(i) for i in onnx.load_from_string(small).graph.initializer if len(i.dims) == 2]
+        largest[portable] = max(int(np.abs(w.astype(int)).max()) for w in weights)
+    # Two products of 255 with 64 fit into 16 bits with their sign, two of 255 with 127 do not.
+    assert largest[True] <= 64
+    assert 2 * 255 * 64 < 2**15 < 2 * 255 * largest[False]
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (np.full((50, 4), 0.5, dtype=np.float32), r"all equal.*32 equal rows"),
-        (np.tile(np.arange(4, dtype=np.float32), (50, 1)), "all equal"),
-        (np.zeros((0, 4), dtype=np.float32), "no rows"),
-    ],
-)
-def test_rows_that_say_nothing_are_refused(rows, message):
-    with pytest.raises(DataError, match=message):
-        calibration_rows(rows, wanted=32)
+@pytest.mark.parametrize("calibrator", ["minmax", "entropy", "percentile"])
+def test_every_calibrator_makes_a_model_that_agrees(model, train, tmp_path, calibrator):
+    small = quantize(model, step=QuantizeStep(calibrator=calibrator), train=train, scratch=tmp_path)
+    agree = (answers(small, train).argmax(1) == answers(model, train).argmax(1)).mean()
+    assert agree > 0.85
+    assert len(small) < 0.5 * len(model)
+
+
+def test_first_and_last_layer_stay_in_floating_point_where_asked(model, train, tmp_path):
+    step = QuantizeStep(keep_float="first-last")
+    proto = onnx.load_from_string(quantize(model, step=step, train=train, scratch=tmp_path))
+    weights = {i.name.split("_")[0]: i.data_type for i in proto.graph.initializer if len(i.dims) == 2}
+    assert weights == {"w1": TensorProto.FLOAT, "w2": TensorProto.INT8, "w3": TensorProto.FLOAT}
+    # 64 x 64 of 16 x 64 + 64 x 64 + 64 x 5.
+    assert coverage(proto) == pytest.approx(4096 / 5440)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
