@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from include.compute.imds import InstanceFacts, MetadataEmulator
-from include.compute.imds_client import LINK_LOCAL, MetadataClient, MetadataError, NoticeWatch, endpoint_of
+from include.compute.imds_client import LINK_LOCAL, Instance, MetadataClient, MetadataError, NoticeWatch, endpoint_of
 from tests.support.waiting import eventually
 
 
@@ -40,6 +41,44 @@ def test_a_notice_is_read_once_it_is_there(emulator):
     assert notice is not None
     assert notice.action == "terminate"
     assert 95 < notice.left_s <= 100
+
+
+@pytest.mark.parametrize("jump", [timedelta(hours=1), timedelta(hours=-1)])
+def test_the_time_that_is_left_does_not_depend_on_this_machines_clock(emulator, monkeypatch, jump):
+    class Wrong(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(UTC) + jump
+
+    emulator.announce(100)
+    monkeypatch.setattr("include.compute.imds_client.datetime", Wrong)
+    notice = MetadataClient(emulator.url).notice()
+    assert notice is not None
+    assert 95 < notice.left_s <= 101  # the announcement has whole seconds
+
+
+def test_an_instance_is_described_or_unknown(emulator, monkeypatch):
+    assert MetadataClient(emulator.url).describe() == Instance(
+        instance_type="g6.xlarge", life_cycle="spot", region="local", zone="local-a", address="127.0.0.1"
+    )
+    monkeypatch.setattr("include.compute.imds_client._RETRY_AFTER_S", 0.0)
+    assert MetadataClient(f"http://127.0.0.1:{free_port()}").describe(tries=2) == Instance()
+
+
+def test_advice_to_move_is_kept_and_is_no_notice(emulator, monkeypatch):
+    watch = NoticeWatch(MetadataClient(emulator.url), every_s=60)
+    watch.ask()
+    assert (watch.notice, watch.rebalance_at) == (None, None)
+    emulator.recommend_rebalance()
+    watch.ask()
+    assert watch.notice is None
+    assert watch.rebalance_at is not None
+    monkeypatch.setattr(emulator, "_rebalance", lambda: None)
+    watch.ask()
+    assert watch.rebalance_at is not None
+    monkeypatch.setattr(emulator, "read", lambda _: "[]")
+    with pytest.raises(MetadataError, match="unreadable recommendation"):
+        MetadataClient(emulator.url).rebalance_at()
 
 
 def test_a_refused_token_is_renewed(emulator):
