@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from include.config.run_record import RunRecord
 from include.core.contracts.lease import LeaseState
 from include.core.errors import UserError
 from include.core.ids import group_id
@@ -53,6 +54,7 @@ class ProvisionGpuOperator(BaseOperator):
 
         installation = connect()
         run = read_run(context, installation)
+        self._refuse_if_cancelled(context, run, installation)
         capacity = run_capacity(run, self.group, installation)
         self._group_id = capacity.group_id
         try:
@@ -67,10 +69,19 @@ class ProvisionGpuOperator(BaseOperator):
         finally:
             send_alerts(installation, dag_id=run.dag_id, run_id=run.run_id)
         if not isinstance(lease, str):
-            return {"group_id": capacity.group_id, **show_delay(context, lease)}
+            return {"group_id": capacity.group_id, **show_delay(context, installation, capacity.group_id, lease)}
         self.log.info("run=%s lease %s is launched", run.run_id, lease)
         self.rented = show_lease(context, installation, lease)
         return {"group_id": capacity.group_id, "state": "launched", "lease_id": lease}
+
+    @staticmethod
+    def _refuse_if_cancelled(context: Any, run: RunRecord, installation: Installation) -> None:
+        """A setup may reopen its group, so one that is tried again must not bring a cancelled run back."""
+        from include.compute.cancel_mark import was_cancelled
+
+        began = getattr(context["dag_run"], "start_date", None)
+        if was_cancelled(installation.ledger, dag_id=run.dag_id, run_id=run.run_id, since=began):
+            raise AirflowFailException(f"run={run.run_id} was cancelled; clear the run to begin it anew")
 
     def on_kill(self) -> None:
         """End what this task launched: a killed setup has no teardown."""
@@ -120,7 +131,13 @@ class ReleaseGpuOperator(BaseOperator):
         for lease_id in installation.ledger.leases(gid):
             if installation.engine.describe(lease_id).state is not LeaseState.ENDED:
                 installation.engine.stop(lease_id, reason="released")
-            settle_lease(store=installation.store, ledger=installation.ledger, lease_id=lease_id, reason="released")
+            settle_lease(
+                store=installation.store,
+                ledger=installation.ledger,
+                lease_id=lease_id,
+                reason="released",
+                lease=installation.engine.describe(lease_id),
+            )
         if report.left:
             raise RuntimeError(f"run={ti.run_id} still alive after release: {', '.join(report.left)}")
         self.log.info("run=%s released %s", ti.run_id, report.ended)

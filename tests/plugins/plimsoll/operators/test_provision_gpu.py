@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
+from include.compute.cancel_mark import mark_cancelled
 from include.config.run_options import RunOptions
 from include.config.workload import Workload
 from include.core.contracts.lease import LeaseState
@@ -63,6 +66,21 @@ def test_a_killed_setup_ends_its_lease(
     provision.on_kill()
     assert place.engine.describe(lease_id).state is LeaseState.ENDED
     assert place.ledger.open_leases() == ()
+
+
+def test_a_cancelled_run_is_not_brought_back_by_a_setup_that_is_tried_again(
+    place: Installation, digits: Workload, planned: Plan, provision: ProvisionGpuOperator
+) -> None:
+    write_run(place, digits)
+    began = datetime.now(UTC)
+    mark_cancelled(place.ledger, dag_id=DAG_ID, run_id=RUN_ID)
+    task = context(FakeTaskInstance())
+    task["dag_run"].start_date = began
+    with pytest.raises(AirflowFailException, match="was cancelled"):
+        provision.execute(task)
+    assert place.engine.requests == {}
+    task["dag_run"].start_date = datetime.now(UTC) + timedelta(seconds=1)  # cleared: the run begins anew
+    assert provision.execute(task)["state"] == "launched"
 
 
 def test_a_setup_killed_before_its_intent_ends_nothing(place: Installation, provision: ProvisionGpuOperator) -> None:
