@@ -14,27 +14,35 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 XCOM_KEY = "capacity"
+# A refusal names every type and zone; XCom is small.
+_LONGEST, _MOST_SHOWN = 1000, 3
 # Ends of leases whose machine never came up: the provider took it away, or nobody knows why.
 FOUND_DEAD, NEVER_BEAT = "found dead", "never beat"
 _NEVER_LAUNCHED = "no_capacity"
 
 
-def show_delay(context: Any, delayed: Delayed) -> dict[str, Any]:
-    """Put into log and XCom what is waited for: the place in the queue, or what was tried."""
+def show_delay(context: Any, installation: Installation, group_id: str, delayed: Delayed) -> dict[str, Any]:
+    """Put into log and XCom what is waited for: the place in the queue, and what was tried."""
+    from include.compute.capacity_choice.past import read_past
+
     ti = context["ti"]
+    past = read_past(installation.ledger, group_id=group_id, dag_id=ti.dag_id, run_id=ti.run_id)
+    tried = [refusal[:_LONGEST] for refusal in past.refusals[-_MOST_SHOWN:]]
     place = "" if delayed.position is None else f"place {delayed.position} in the queue of its team; "
     _log.warning(
-        "run=%s waiting for capacity: %s%s; asked again in %.0f s",
+        "run=%s waiting for capacity: %s%s; asked again in %.0f s%s",
         ti.run_id,
         place,
         delayed.reason,
         delayed.retry_after_s,
+        "".join(f"\n  tried: {refusal}" for refusal in tried),
     )
     shown = {
         "state": "waiting",
-        "reason": delayed.reason[:1000],
+        "reason": delayed.reason[:_LONGEST],
         "position": delayed.position,
         "retry_after_s": delayed.retry_after_s,
+        "tried": tried,
     }
     ti.xcom_push(key=XCOM_KEY, value=shown)
     return shown

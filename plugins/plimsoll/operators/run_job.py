@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from include.config.run_record import RunRecord
 from include.core.errors import GroupClosedError, UserError
+from include.core.ids import group_id
 from plimsoll.hooks.budget_watch import BUDGET_MARKS
 from plimsoll.hooks.capacity_shown import show_delay, show_lease
 from plimsoll.hooks.installation import Installation, connect
@@ -107,7 +108,8 @@ class RunJobOperator(BaseOperator):
         if isinstance(step, Finished):
             return self.finish(context, run, installation, step.result)
         if isinstance(step, Delayed):
-            shown = show_delay(context, step)
+            gid = group_id(dag_id=run.dag_id, run_id=run.run_id, group=self.group)
+            shown = show_delay(context, installation, gid, step)
             trigger = CapacityTrigger(retry_after_s=step.retry_after_s, reason=shown["reason"])
             self.defer(trigger=trigger, method_name="resume")
             return None

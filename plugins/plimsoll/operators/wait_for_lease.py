@@ -80,7 +80,7 @@ class WaitForLeaseOperator(BaseOperator):
         while (vain := boots_in_vain(installation, capacity)) < self.launches:
             lease = installation.driver.ensure_lease(capacity)
             if not isinstance(lease, str):
-                self._wait_for_capacity(context, lease)
+                self._wait_for_capacity(lease, show_delay(context, installation, capacity.group_id, lease))
                 return None
             self.rented = show_lease(context, installation, lease)
             if installation.store.exists(f"leases/{lease}/heartbeat.json"):
@@ -96,11 +96,9 @@ class WaitForLeaseOperator(BaseOperator):
             "provision task"
         )
 
-    def _wait_for_capacity(self, context: Any, delayed: Delayed) -> None:
-        shown = show_delay(context, delayed)
-        self.defer(
-            trigger=CapacityTrigger(retry_after_s=delayed.retry_after_s, reason=shown["reason"]), method_name="resume"
-        )
+    def _wait_for_capacity(self, delayed: Delayed, shown: dict[str, Any]) -> None:
+        trigger = CapacityTrigger(retry_after_s=delayed.retry_after_s, reason=shown["reason"])
+        self.defer(trigger=trigger, method_name="resume")
 
     def _wait_for_machine(self, lease_id: str, until: float) -> None:
         trigger = LeaseReadyTrigger(
