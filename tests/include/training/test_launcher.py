@@ -16,7 +16,9 @@ from obstore.exceptions import GenericError
 from include.config.job_messages import Rendezvous
 from include.config.settings import Settings
 from include.core.contracts.dataset import DatasetRef
-from include.core.errors import PlimsollError
+from include.core.contracts.plan import Layout
+from include.core.errors import PlimsollError, UserError
+from include.core.node_place import NodePlace
 from include.core.store import ObjectStore
 from include.training import launcher
 from include.training.outcome import WorkerOrder, WorkerOutcome
@@ -146,6 +148,33 @@ def test_sigterm_becomes_the_marker_and_does_not_reach_torchrun(launch: Launch, 
     sender.join()
     assert json.loads((order.job_dir / "notice.json").read_text()) == {"action": "SIGTERM"}
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def on_nodes(order: WorkerOrder, *, rank: int, workers: int) -> WorkerOrder:
+    node = NodePlace(nodes=2, rank=rank, address="127.0.0.1", rendezvous="127.0.0.1:4711", rendezvous_id="train-1")
+    request = order.request.model_copy(update={"layout": Layout(replicate=workers, micro_batch=8)})
+    return order.model_copy(update={"node": node, "request": request})
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_several_nodes_meet_and_none_starts_again_alone(order: WorkerOrder, rank: int) -> None:
+    command = launcher._command(order.job_dir / "order", on_nodes(order, rank=rank, workers=4))
+    assert {"--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=2", "--max-restarts=0"} <= set(command)
+    assert {"--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:4711", "--rdzv-id=train-1"} <= set(command)
+    assert "--standalone" not in command
+    # Exactly one of them serves the meeting point.
+    assert any(f"is_host={'true' if rank == 0 else 'false'}" in part for part in command)
+
+
+def test_workers_use_the_interface_by_which_the_nodes_reach_each_other(order: WorkerOrder) -> None:
+    environment = launcher._environment(on_nodes(order, rank=0, workers=2))
+    assert environment["GLOO_SOCKET_IFNAME"] == environment["NCCL_SOCKET_IFNAME"] == "lo"
+    assert launcher._interface_with("192.0.2.1") == {}
+
+
+def test_workers_that_cannot_be_divided_among_the_nodes_are_refused(order: WorkerOrder) -> None:
+    with pytest.raises(UserError, match="3 workers on 2 nodes"):
+        launcher.workers_here(on_nodes(order, rank=0, workers=3))
 
 
 def test_launcher_and_job_import_no_torch() -> None:

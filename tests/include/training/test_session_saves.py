@@ -174,3 +174,13 @@ def test_a_plan_that_saves_less_often_than_once_per_epoch_is_kept(file_store: Ob
     request = train_request(write_dataset(file_store), order=order, checkpoint_every_steps=8, interruptions_per_h=1e-9)
     attempt(request, file_store)
     assert commits(file_store, order) == [8, 16, 24]
+
+
+@pytest.mark.usefixtures("quick_saves")
+def test_a_save_that_was_asked_for_comes_at_once_and_the_others_when_they_are_due(
+    file_store: ObjectStore, attempt: Attempt
+) -> None:
+    order = tiny_workload(checkpoint_every_steps=5)
+    outcome = attempt(train_request(write_dataset(file_store), order=order), file_store, files={"checkpoint-now": ""})
+    assert outcome.status == "done"
+    assert commits(file_store, order) == [1, 5, 10, 12]
