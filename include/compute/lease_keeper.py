@@ -49,6 +49,9 @@ class LeaseKeeper:
 
     def ensure(self, capacity: Capacity, *, reopen: bool) -> str | Delayed:
         """The group's live lease, launched if there is none; never two. See `JobDriver.ensure_lease`."""
+        if reopen:
+            # Before anything may say that there is no capacity: who then waits for it finds the group open.
+            self._ledger.reopen(capacity.group_id)
         open_lease = self._ledger.open_lease(capacity.group_id)
         if open_lease is not None and self._engine.describe(open_lease).state is LeaseState.ENDED:
             self.end(open_lease, reason="found dead")

@@ -145,6 +145,21 @@ class LeaseBook(Book):
             leave_queue(conn, group_id)
             return True
 
+    def reopen(self, group_id: str) -> bool:
+        """Allow leases of a closed group again; only the setup task may say so.
+
+        Returns:
+            True when this call reopened it; False for a group that is open, or that nobody knows yet.
+        """
+        with self._transaction() as conn:
+            row = conn.execute(select(groups).where(groups.c.group_id == group_id, groups.c.closed)).mappings().first()
+            if row is None:
+                return False
+            names = {name: row[name] for name in ("group_id", "dag_id", "run_id", "generation")}
+            self._write(conn, "reopened", **names)
+            _set_group(conn, group_id, closed=False)
+            return True
+
     def is_closed(self, group_id: str) -> bool:
         """Whether the group was released and not reopened since."""
         with self._transaction() as conn:

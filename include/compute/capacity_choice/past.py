@@ -23,7 +23,8 @@ class GroupPast:
     Attributes:
         events: What was seen of its capacity, oldest first.
         first_s: POSIX seconds of its first intent, None before it.
-        refused_since_s: POSIX seconds of the first refusal since the last launch, None where there is none.
+        refused_since_s: POSIX seconds of the first refusal since the last launch, or since the group was reopened; None
+            where there is none.
         refusals: Refusals since then, for people: what was tried and what it met, each once.
     """
 
@@ -37,7 +38,7 @@ def read_past(ledger: Ledger, *, group_id: str, dag_id: str, run_id: str) -> Gro
     """Read the past of a group."""
     found = [
         event
-        for kind in ("intent", "launched", "ended", NO_CAPACITY)
+        for kind in ("intent", "launched", "ended", "reopened", NO_CAPACITY)
         for event in ledger.events(dag_id=dag_id, run_id=run_id, kind=kind, limit=_MOST_EVENTS)
         if event.group_id == group_id
     ]
@@ -59,6 +60,9 @@ def past_of(events: Iterable[LedgerEvent]) -> GroupPast:
         elif event.kind == "ended" and event.lease_id in launched:
             what = "lost" if event.reason in LOSSES else "left"
             seen.append(_event(event, what, launched[event.lease_id].body))
+        elif event.kind == "reopened":
+            # A person has cleared the launch: the wait begins anew.
+            refusals = []
         elif event.kind == NO_CAPACITY:
             refusals.append(event)
             seen += [_event(event, "refused", tried) for tried in event.body.get("tried", [])]

@@ -169,3 +169,14 @@ def test_leases_that_ended_long_ago_are_found_by_their_end(ledger, clock, run, g
     ledger.intent(group_id=group, **run)
     assert ledger.ended_leases(before=clock.now() - timedelta(seconds=150)) == (f"{group}-g1",)
     assert ledger.ended_leases(before=clock.now()) == (f"{group}-g1", f"{group}-g2")
+
+
+def test_a_released_group_is_reopened_once_without_a_lease(ledger, run):
+    assert not ledger.reopen("train-x")
+    ledger.close("train-x", **run)
+    assert ledger.reopen("train-x")
+    assert not ledger.reopen("train-x")
+    assert not ledger.is_closed("train-x")
+    assert ledger.open_lease("train-x") is None
+    [event] = ledger.events(kind="reopened")
+    assert (event.group_id, event.dag_id, event.run_id) == ("train-x", run["dag_id"], run["run_id"])

@@ -181,6 +181,20 @@ def test_capacity_that_comes_later_is_taken(worlds: Callable[..., World]) -> Non
     world.assert_nothing_left()
 
 
+def test_a_wait_that_took_too_long_fails_and_a_clear_grants_another(worlds: Callable[..., World]) -> None:
+    world = worlds(Market.of(capacity=[{"purchase": purchase, "instances": 0} for purchase in ("spot", "on-demand")]))
+    assert world.provision()["state"] == "waiting"
+    assert isinstance(world.wait(), CapacityTrigger)
+    world.rig.wait(61 * MINUTE)
+    with pytest.raises(AirflowFailException, match="no capacity came in time"):
+        world.wait()
+    world.release()
+    assert world.provision()["state"] == "waiting", "a clear begins anew"
+    assert isinstance(world.wait(), CapacityTrigger)
+    world.release()
+    world.assert_nothing_left()
+
+
 def test_a_run_that_is_ended_while_it_waits_never_gets_a_machine(worlds: Callable[..., World]) -> None:
     none_yet = [{"purchase": purchase, "instances": 0, "until_s": 600} for purchase in ("spot", "on-demand")]
     world = worlds(Market.of(capacity=none_yet))
