@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections.abc import Mapping
@@ -13,17 +14,18 @@ from stack.ec2_double.account import Account, Timing
 from stack.ec2_double.actions import LEFT_TO_MOTO, OWN
 from stack.ec2_double.billing import BilledInstance, bill_of
 from stack.ec2_double.client import in_process_client
+from stack.ec2_double.direct_client import DirectClient
 from stack.ec2_double.ec2_xml import known_actions, read_parameters, write_result
-from stack.ec2_double.errors import Answer, AnswerLostError, AwsError, error_answer
+from stack.ec2_double.errors import Answer, AnswerLostError, AwsError, RawAnswerError, error_answer
 from stack.ec2_double.faults import Fault, Faults
-from stack.ec2_double.json_services import answer_json
+from stack.ec2_double.json_services import json_result, write_json
 from stack.ec2_double.lifecycle import Lifecycle
 from stack.ec2_double.machines import Machines, VirtualMachines
 from stack.ec2_double.market import Market
 from stack.ec2_double.moto_behind import ask_moto
 from stack.ec2_double.records import Instance
 from stack.ec2_double.tokens import once
-from stack.ec2_double.wire import DEFAULT_REGION, Call, read_call
+from stack.ec2_double.wire import DEFAULT_REGION, Call, HttpRequest, read_call
 
 _ACCOUNT_DIGITS = 12
 
@@ -70,6 +72,7 @@ class Ec2Double:
         )
         self._lifecycle = Lifecycle(self._account, self.machines)
         self._lock = threading.RLock()
+        self._requests = itertools.count(1)
 
     @property
     def account_id(self) -> str:
@@ -91,44 +94,60 @@ class Ec2Double:
         Raises:
             AnswerLostError: A fault cuts the connection.
         """
-        call = read_call(method=method, path=path, headers=headers, body=body)
+        call = read_call(HttpRequest(method=method, path=path, headers=headers, body=body))
+        request_id = f"{next(self._requests):032x}"
+        try:
+            result = self.perform(call)
+        except RawAnswerError as raw:
+            return raw.answer
+        except AwsError as error:
+            return error_answer(error, protocol=call.protocol, request_id=request_id)
+        if isinstance(result, tuple):
+            return result
+        write = write_result if call.protocol == "ec2" else write_json
+        return write(call.action, result, request_id=request_id)
+
+    def perform(self, call: Call) -> dict[str, Any] | Answer:
+        """Do what a call asks, with the faults that apply to it.
+
+        Returns:
+            The result in boto3's form, or moto's whole answer.
+
+        Raises:
+            AwsError: The call is refused.
+            AnswerLostError: A fault cuts the connection.
+            RawAnswerError: A fault gives an answer word by word.
+        """
         fault = self.faults.next(service=call.service, action=call.action, parameters=call.parameters)
         if fault is not None and fault.delay_s:
             self._account.clock.sleep(fault.delay_s)
         with self._lock:
             self._account.counts[f"{call.service}:{call.action}"] += 1
-            request_id = f"{self._account.randomness.getrandbits(128):032x}"
             self._lifecycle.advance()
             try:
-                answer = self._faulted(fault, call) if fault is not None and not fault.after else None
-                if answer is None:
-                    answer = self._answer(call, method, path, headers, body, request_id=request_id)
-                    if fault is not None and fault.after:
-                        answer = self._faulted(fault, call, done=True) or answer
-            except AwsError as error:
-                answer = error_answer(error, protocol=call.protocol, request_id=request_id)
-            self._lifecycle.advance()
-        return answer
+                if fault is not None and not fault.after:
+                    _fail(fault, call)
+                result = self._result(call)
+                if fault is not None and fault.after:
+                    _fail(fault, call)
+            finally:
+                self._lifecycle.advance()
+        return result
 
-    def _faulted(self, fault: Fault, call: Call, *, done: bool = False) -> Answer | None:
-        if fault.raw is not None:
-            return fault.status or 200, {"Content-Type": fault.content_type}, fault.raw.encode()
-        if fault.code:
-            raise AwsError(fault.code, fault.message, status=fault.status)
-        if fault.lost or (done and fault.after):
-            raise AnswerLostError(f"the answer to {call.action} is lost")
-        return None
+    def _result(self, call: Call) -> dict[str, Any] | Answer:
+        result = None
+        if call.protocol == "ec2":
+            result = self._ec2_result(call)
+        elif call.protocol == "json":
+            result = json_result(self._account, call)
+        if result is not None:
+            return result
+        if call.request is None:
+            raise AwsError("UnsupportedOperation", f"{call.action} is left to moto: use a client that sends requests")
+        return ask_moto(call.request, account_id=self.account_id)
 
-    def _answer(
-        self, call: Call, method: str, path: str, headers: Mapping[str, str], body: bytes, *, request_id: str
-    ) -> Answer:
-        if call.protocol == "ec2" and (answer := self._answer_ec2(call, request_id=request_id)):
-            return answer
-        if call.protocol == "json" and (answer := answer_json(self._account, call, request_id=request_id)):
-            return answer
-        return ask_moto(account_id=self.account_id, method=method, path=path, headers=headers, body=body)
-
-    def _answer_ec2(self, call: Call, *, request_id: str) -> Answer | None:
+    def _ec2_result(self, call: Call) -> dict[str, Any] | None:
+        """The result, None for what is left to moto."""
         action = call.action
         if action not in OWN and action not in LEFT_TO_MOTO and action in known_actions():
             raise AwsError("UnsupportedOperation", f"the double does not have the action {action}")
@@ -139,11 +158,7 @@ class Ec2Double:
             raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
         if action in LEFT_TO_MOTO:
             return None
-        result = once(self._account, call.region, action, flat=call.parameters, parameters=parameters, run=OWN[action])
-        if result is None:
-            return None
-        headers = {"Content-Type": "text/xml;charset=UTF-8", "x-amzn-RequestId": request_id}
-        return 200, headers, write_result(action, result, request_id=request_id)
+        return once(self._account, call.region, action, flat=call.parameters, parameters=parameters, run=OWN[action])
 
     def client(self, service: str = "ec2", region: str = DEFAULT_REGION, *, config: Any = None) -> Any:  # noqa: ANN401
         """A boto3 client that asks this double in the process, without sockets, and retries nothing.
@@ -154,6 +169,15 @@ class Ec2Double:
             config: ``botocore.config.Config`` to use instead.
         """
         return in_process_client(self.handle, service=service, region=region, config=config)
+
+    def direct_client(self, service: str = "ec2", region: str = DEFAULT_REGION) -> DirectClient:
+        """What can be called like a boto3 client but skips requests and XML: for very many calls.
+
+        Args:
+            service: ``ec2``, ``pricing`` or ``service-quotas``.
+            region: Region.
+        """
+        return DirectClient(self.perform, service=service, region=region)
 
     def tick(self) -> None:
         """Let happen what is due by the clock. Every call does so too."""
@@ -200,3 +224,13 @@ class Ec2Double:
     def close(self) -> None:
         """End everything that runs on instances."""
         self.machines.close()
+
+
+def _fail(fault: Fault, call: Call) -> None:
+    """What a fault makes of an answer; nothing where it only takes time."""
+    if fault.raw is not None:
+        raise RawAnswerError((fault.status or 200, {"Content-Type": fault.content_type}, fault.raw.encode()))
+    if fault.code:
+        raise AwsError(fault.code, fault.message, status=fault.status)
+    if fault.lost or fault.after:
+        raise AnswerLostError(f"the answer to {call.action} is lost")

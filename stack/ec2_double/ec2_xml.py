@@ -13,7 +13,7 @@ from functools import cache
 from html import escape
 from typing import Any
 
-from stack.ec2_double.errors import AwsError
+from stack.ec2_double.errors import Answer, AwsError
 
 _NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 
@@ -88,7 +88,33 @@ def _read(shape: Any, node: Any) -> Any:  # noqa: ANN401 - botocore has no types
     return _READERS.get(kind, str)(node)
 
 
-def write_result(action: str, result: Mapping[str, Any], *, request_id: str) -> bytes:
+def write_flat(action: str, parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters as boto3 takes them, flat as they are on the wire.
+
+    Raises:
+        KeyError: The action has no such parameter.
+    """
+    flat: dict[str, str] = {}
+    shape = _model().operation_model(action).input_shape
+    if shape is not None:
+        _flatten(shape, parameters, "", flat)
+    return flat
+
+
+def _flatten(shape: Any, value: Any, name: str, flat: dict[str, str]) -> None:  # noqa: ANN401 - botocore has no types
+    kind = shape.type_name
+    if kind == "structure":
+        for key, item in value.items():
+            member = shape.members[key]
+            _flatten(member, item, f"{name}.{_query_name(member, key)}" if name else _query_name(member, key), flat)
+    elif kind == "list":
+        for number, item in enumerate(value, start=1):
+            _flatten(shape.member, item, f"{name}.{number}", flat)
+    else:
+        flat[name] = _text(kind, value)
+
+
+def write_result(action: str, result: Mapping[str, Any], *, request_id: str) -> Answer:
     """A result, in the form in which boto3 shows it, as EC2's XML.
 
     Raises:
@@ -102,7 +128,8 @@ def write_result(action: str, result: Mapping[str, Any], *, request_id: str) -> 
     else:
         _write_members(shape, result, out)
     out.append(f"</{action}Response>")
-    return "".join(out).encode()
+    headers = {"Content-Type": "text/xml;charset=UTF-8", "x-amzn-RequestId": request_id}
+    return 200, headers, "".join(out).encode()
 
 
 def _write_members(shape: Any, value: Mapping[str, Any], out: list[str]) -> None:  # noqa: ANN401 - botocore has no types

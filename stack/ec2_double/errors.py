@@ -53,6 +53,18 @@ class AnswerLostError(Exception):
 Answer = tuple[int, dict[str, str], bytes]
 
 
+class RawAnswerError(Exception):
+    """An answer that a test gives word by word.
+
+    Args:
+        answer: Status, headers, body.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__("an answer word by word")
+        self.answer = answer
+
+
 def error_answer(error: AwsError, *, protocol: str, request_id: str) -> Answer:
     """The error in the wire format of a protocol: ``ec2``, ``query``, ``json`` or ``rest`` (S3's XML)."""
     if protocol == "json":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from stack.ec2_double.errors import Answer, AwsError
+from stack.ec2_double.wire import HttpRequest
 
 _ACCOUNT = "x-moto-account-id"
 _NOT_HOP = frozenset({"connection", "transfer-encoding", "content-length", "host"})
@@ -30,21 +30,21 @@ def _client() -> Any:  # noqa: ANN401 - werkzeug is a dev extra
     return Client(DomainDispatcherApplication(create_backend_app), use_cookies=False)
 
 
-def ask_moto(*, account_id: str, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+def ask_moto(request: HttpRequest, *, account_id: str) -> Answer:
     """Moto's answer for an account of its own, so that doubles and other users of moto do not meet.
 
     Raises:
         AwsError: Moto is not installed, or does not know the action.
     """
-    host = next((value for name, value in headers.items() if name.lower() == "host"), "localhost")
-    passed = {name: value for name, value in headers.items() if name.lower() not in _NOT_HOP}
+    host = next((value for name, value in request.headers.items() if name.lower() == "host"), "localhost")
+    passed = {name: value for name, value in request.headers.items() if name.lower() not in _NOT_HOP}
     try:
         with _LOCK:
             answer = _client().open(
-                path,
-                method=method,
+                request.path,
+                method=request.method,
                 headers={**passed, _ACCOUNT: account_id},
-                data=body,
+                data=request.body,
                 base_url=f"http://{host}",
             )
             content = answer.get_data()
