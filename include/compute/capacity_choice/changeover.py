@@ -13,7 +13,7 @@ RESTORE_ABROAD_BYTES_PER_S = 5e7
 # EC2 on-demand pricing page, "Data Transfer OUT From Amazon EC2 To", other AWS regions: USD per GB from us-east-1.
 EGRESS_USD_PER_GB = Decimal("0.02")
 # Losses per hour that spot capacity is reckoned with: availability traces of Wu et al. (NSDI'24), pooled.
-_LOSSES_PER_H = 0.28
+LOSSES_PER_H = 0.28
 _HOUR_S = 3600.0
 _GB = 10**9
 
@@ -53,7 +53,7 @@ def usd_to_the_end(question: Question, candidate: LaunchCandidate) -> Decimal | 
         return None
     work_h = question.work_left_s / _HOUR_S
     start_h = (terms.start_s + restore_s(terms, candidate)) / _HOUR_S
-    losses = work_h * _LOSSES_PER_H if is_spot(candidate) else 0.0
+    losses = work_h * LOSSES_PER_H if is_spot(candidate) else 0.0
     hours = Decimal(repr(work_h + start_h * (1 + losses)))
     return hourly * hours + egress_usd(terms, candidate) * Decimal(repr(1 + losses))
 

@@ -81,7 +81,9 @@ def _by_strategy(
             if ready
             else _wait(question, spot, f"{said}: {left}, all spot was refused lately and on demand is not allowed")
         )
-    chosen = kind_of(question, spot, [candidate in ready for candidate in spot])
+    # Without slack spot would not be started, whatever came of waiting.
+    no_slack = slack_s(question) < 0
+    chosen = ON_DEMAND if no_slack else kind_of(question, spot, [candidate in ready for candidate in spot])
     if chosen == ON_DEMAND:
         # Where on demand has nothing either, spot that may be lost is still better than nothing.
         return _ask(question, [*steady, *spot], f"{said}: {left}, on demand{_net(question)}")

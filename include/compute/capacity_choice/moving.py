@@ -7,13 +7,14 @@ leaves time for a start on demand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
-from include.compute.capacity_choice.changeover import changeover_s, restore_s, usd_per_h
+from include.compute.capacity_choice.changeover import LOSSES_PER_H, changeover_s, restore_s, usd_per_h
 from include.compute.capacity_choice.choice import ON_DEMAND, SPOT, slack_s
 from include.compute.capacity_choice.ordering import open_now, spot_in_order
 from include.compute.capacity_choice.pools import chance_open
-from include.compute.capacity_choice.question import Question, Strategy
+from include.compute.capacity_choice.question import PoolEvent, Question, Strategy
 from include.compute.capacity_choice.strategies import kind_of
 from include.core.contracts.lease import LaunchCandidate
 
@@ -23,6 +24,7 @@ LOOK_EVERY_S = 900.0
 NOTICE_GRACE_S = 90.0
 # Chance that capacity with a rebalance recommendation is taken away soon. EC2 publishes none; stated.
 RECLAIM_AFTER_REBALANCE = 0.5
+_HOUR_S = 3600.0
 
 
 def look_again_s(question: Question) -> float | None:
@@ -40,14 +42,34 @@ def leave_on_demand(question: Question) -> str:
     ready = open_now(question, spot)
     if not ready or kind_of(question, spot, [candidate in ready for candidate in spot]) != SPOT:
         return ""
-    best, chance = ready[0], Decimal(repr(chance_open(ready[0], question.past)))
-    saved, risked = _saved_usd(question, best), _restart_usd(question)
-    if saved is None or risked is None or chance * saved <= risked:
+    best = ready[0]
+    steady, cheap = _steady_usd_per_h(question), usd_per_h(best, instances=question.terms.instances)
+    if steady is None or cheap is None:
+        return ""
+    chance = chance_open(best, question.past)
+    start_h = (question.terms.start_s + restore_s(question.terms, best)) / _HOUR_S
+    lasts_h = min(question.work_left_s / _HOUR_S, spot_lasts_h(question.past))
+    saved = chance * float(steady - cheap) * lasts_h
+    # A bet that is lost costs a start on demand; one that is won costs a start on spot, and one on demand after it.
+    risked = start_h * (float(steady) + chance * float(cheap))
+    if saved <= risked:
         return ""
     return (
-        f"on demand is left for spot: {best.instance_type} would save {saved:.2f} USD at a chance of {chance:.0%}, "
-        f"a new start costs {risked:.2f} USD"
+        f"on demand is left for spot: {best.instance_type} may be had at a chance of {chance:.0%} for {lasts_h:.1f} h, "
+        f"which saves {saved:.2f} USD on average against {risked:.2f} USD for starts"
     )
+
+
+def spot_lasts_h(past: Sequence[PoolEvent]) -> float:
+    """Mean hours that spot capacity lasts: to begin with that of the traces, which weighs as much as one own loss."""
+    hours, losses = 1 / LOSSES_PER_H, 1
+    since: float | None = None
+    for event in past:
+        if event.what == "had":
+            since = event.at_s if event.purchase == SPOT else None
+        elif since is not None and event.what in {"lost", "left"}:
+            hours, losses, since = hours + (event.at_s - since) / _HOUR_S, losses + (event.what == "lost"), None
+    return hours / losses
 
 
 def leave_on_rebalance(question: Question) -> str:
@@ -75,20 +97,6 @@ def _spot(question: Question) -> list[LaunchCandidate]:
 def _can_lose(question: Question) -> bool:
     """Whether a move that fails, and a loss after it, leave time for on demand."""
     return slack_s(question) >= changeover_s(question.terms)
-
-
-def _saved_usd(question: Question, spot: LaunchCandidate) -> Decimal | None:
-    steady, cheap = _steady_usd_per_h(question), usd_per_h(spot, instances=question.terms.instances)
-    if steady is None or cheap is None:
-        return None
-    return (steady - cheap) * Decimal(repr(question.work_left_s)) / 3600
-
-
-def _restart_usd(question: Question) -> Decimal | None:
-    """Of a move that fails: a start more on demand."""
-    steady = _steady_usd_per_h(question)
-    start_s = question.terms.start_s + restore_s(question.terms, None)
-    return None if steady is None else steady * Decimal(repr(start_s)) / 3600
 
 
 def _steady_usd_per_h(question: Question) -> Decimal | None:

@@ -28,11 +28,23 @@ class Installation:
     driver: JobDriver
 
 
+def engines_of(store: ObjectStore, settings: Settings) -> dict[str, Engine]:
+    """Engines that an installation may launch on: this machine always, EC2 where it rents there."""
+    from include.compute.engines.local import LocalEngine
+
+    engines: dict[str, Engine] = {LocalEngine.name: LocalEngine(store=store, settings=settings)}
+    if settings.engine == "ec2":
+        from include.compute.engines.ec2 import Ec2Engine
+        from plimsoll.hooks.aws_clients import EngineClients
+
+        engines[Ec2Engine.name] = Ec2Engine(store, settings, EngineClients(settings.ec2_region))
+    return engines
+
+
 def connect() -> Installation:
     """Build the clients of this process from the settings in its environment."""
     # Imports at run time, see the module docstring.
     from include.compute.driver import JobDriver
-    from include.compute.engines.local import LocalEngine
     from include.compute.engines.router import EngineRouter
     from include.config.settings import Settings
     from include.core.store import ObjectStore
@@ -41,7 +53,7 @@ def connect() -> Installation:
     settings = Settings.from_environment()
     store = ObjectStore(settings.store)
     ledger = Ledger(settings.ledger)
-    engine = EngineRouter(store, {"local": LocalEngine(store=store, settings=settings)})
+    engine = EngineRouter(store, engines_of(store, settings))
     driver = JobDriver(
         store=store,
         ledger=ledger,
