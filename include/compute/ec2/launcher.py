@@ -21,7 +21,7 @@ from include.compute.ec2.launch_refusals import Refusals
 from include.compute.ec2.permissions import check_permissions
 from include.compute.lease_keys import LeaseKeys
 from include.config.settings import Settings
-from include.core.clock import Clock
+from include.core.clock import Clock, iso
 from include.core.contracts.lease import LaunchRequest
 from include.core.errors import GroupClosedError, LaunchRefusedError, NoCapacityError, PlimsollError
 from include.core.json_codec import to_json
@@ -73,6 +73,17 @@ class Launcher:
         if answer is not None and answer.instances:
             return
         self._rounds(log, request, last=answer)
+
+    def undo(self, lease_id: str) -> None:
+        """End what a launch has brought, without looking at it; the lease is not launched again.
+
+        Raises:
+            botocore.exceptions.ClientError: EC2 refuses that too; the agent leaves by the mark all the same.
+        """
+        mark = {"reason": "cannot be looked at", "at": iso(self._clock.now())}
+        self._store.create_json(LeaseKeys(lease_id).stop, mark)
+        _, answer = self.log_of(lease_id).last()
+        self._terminate(answer.instances if answer else ())
 
     def log_of(self, lease_id: str) -> LaunchLog:
         """The launch log of a lease."""

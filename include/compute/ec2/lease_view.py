@@ -54,11 +54,6 @@ class LeaseFacts:
         return tuple(each for each in self.instances if each.instance_id in self.answer.instances)
 
     @property
-    def is_ours(self) -> bool:
-        """Whether the lease lives on EC2: by its launch request, or by instances that carry its tag."""
-        return bool(self.instances) or (self.spec is not None and self.spec.engine == "ec2")
-
-    @property
     def live(self) -> tuple[Instance, ...]:
         """Every instance that is not over, wanted or not; a stopped one costs its volume."""
         return tuple(each for each in self.instances if not each.ends)
@@ -74,7 +69,7 @@ def state_of(facts: LeaseFacts, *, now: datetime) -> LeaseState:
     members = facts.members
     awaited = set(facts.answer.instances) if facts.answer else set()
     missing = awaited - {each.instance_id for each in members}
-    if missing and _is_fresh(facts.answer, now):
+    if missing and is_fresh(facts.answer, now):
         # Eventual consistency: an instance that was just launched is not shown yet.
         return LeaseState.ENDED if facts.stopped or facts.left else LeaseState.STARTING
     if missing or any(not each.works for each in members):
@@ -86,7 +81,8 @@ def state_of(facts: LeaseFacts, *, now: datetime) -> LeaseState:
     return LeaseState.ENDED if facts.stopped else LeaseState.STARTING
 
 
-def _is_fresh(answer: LaunchAnswer | None, now: datetime) -> bool:
+def is_fresh(answer: LaunchAnswer | None, now: datetime) -> bool:
+    """Whether EC2 may not show yet what a launch has brought."""
     return answer is not None and (now - datetime.fromisoformat(answer.at)).total_seconds() < VISIBLE_WITHIN_S
 
 
@@ -94,7 +90,7 @@ def may_still_appear(facts: LeaseFacts, *, now: datetime) -> bool:
     """Whether EC2 may yet show an instance of the lease that it does not show now."""
     shown = {each.instance_id for each in facts.instances}
     if facts.answer is not None:
-        return bool(set(facts.answer.instances) - shown) and _is_fresh(facts.answer, now)
+        return bool(set(facts.answer.instances) - shown) and is_fresh(facts.answer, now)
     if facts.intent is None or shown:
         return False
     return (now - datetime.fromisoformat(facts.intent.at)).total_seconds() < UNANSWERED_WITHIN_S

@@ -77,6 +77,9 @@ def _as_instance(fleet: Mapping[str, Any]) -> dict[str, Any]:
     parameters |= {key: override[key] for key in ("ImageId", "IamInstanceProfile") if key in override}
     if "AvailabilityZone" in override:
         parameters["Placement"] = {"AvailabilityZone": override["AvailabilityZone"]}
+    if "SubnetId" in override:
+        # Besides interfaces of the template EC2 takes no subnet of the instance itself.
+        parameters["NetworkInterfaces"] = [{"DeviceIndex": 0, "SubnetId": override["SubnetId"]}]
     if "SpotOptions" in fleet:
         parameters["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": {"SpotInstanceType": "one-time"}}
     return parameters

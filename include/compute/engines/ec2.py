@@ -13,7 +13,7 @@ from typing import Any
 
 from include.compute.ec2 import tags as tag
 from include.compute.ec2.clients import Ec2Clients
-from include.compute.ec2.errors import Action, code_of, verdict_of
+from include.compute.ec2.errors import Action, Kind, code_of, verdict_of
 from include.compute.ec2.inventory import Instance, describe, describe_ids
 from include.compute.ec2.launcher import Launcher
 from include.compute.ec2.lease_view import (
@@ -23,6 +23,7 @@ from include.compute.ec2.lease_view import (
     expires_at_of,
     how_it_ended,
     ids_to_end,
+    is_fresh,
     may_still_appear,
     state_of,
 )
@@ -33,7 +34,7 @@ from include.core.clock import Clock, SystemClock, iso
 from include.core.contracts.demand import Demand
 from include.core.contracts.lease import JobState, JobTicket, LaunchRequest, Lease, LeaseState, ReleaseReport
 from include.core.contracts.offer import Offer
-from include.core.errors import PlimsollError
+from include.core.errors import LaunchRefusedError, PlimsollError
 from include.core.json_codec import from_json, to_json
 from include.core.store import ObjectStore
 
@@ -98,7 +99,15 @@ class Ec2Engine:
             LaunchRefusedError: A quota, a permission or a parameter forbids it.
         """
         self._launcher.launch(request)
-        return self.describe(request.lease_id)
+        try:
+            return self.describe(request.lease_id)
+        except Exception as error:
+            if verdict_of(code_of(error)).kind is Kind.AUTH:
+                self._launcher.undo(request.lease_id)
+                raise LaunchRefusedError(
+                    "a launched lease cannot be looked at and was ended again", found=str(error)
+                ) from error
+            raise
 
     def describe(self, lease_id: str) -> Lease:
         """State of one lease.
@@ -145,9 +154,12 @@ class Ec2Engine:
         known = {lease_of(key) for key, _ in self._store.list(ROOT)}
         if group_id is not None:
             known = {lease_id for lease_id in known if lease_id.rpartition("-g")[0] == group_id}
-        every = ((lease_id, tuple(by_lease.get(lease_id, ()))) for lease_id in sorted(known | set(by_lease)))
-        facts = ((lease_id, self._facts(lease_id, tagged)) for lease_id, tagged in every if lease_id)
-        return tuple(self._lease(lease_id, each) for lease_id, each in facts if each.is_ours)
+        known = {lease_id for lease_id in known if (spec := self._spec(lease_id)) and spec.engine == self.name}
+        return tuple(
+            self._lease(lease_id, self._facts(lease_id, tuple(by_lease.get(lease_id, ()))))
+            for lease_id in sorted(known | set(by_lease))
+            if lease_id
+        )
 
     def stop_all(self, *, reason: str) -> ReleaseReport:
         """End every lease of this installation that still lives."""
@@ -155,21 +167,23 @@ class Ec2Engine:
         ended, left = self._end(alive, reason=reason)
         return ReleaseReport(ended=ended, left=left)
 
+    def _spec(self, lease_id: str) -> LaunchRequest | None:
+        value = self._store.get_json(LeaseKeys(lease_id).spec)
+        return None if value is None else from_json(LaunchRequest, value)
+
     def _facts(self, lease_id: str, tagged: tuple[Instance, ...] | None = None) -> LeaseFacts:
         """Look everything up that is known of a lease; ``tagged`` are its instances by tag where those are known."""
         keys = LeaseKeys(lease_id)
-        reading = self._clients.reading()
-        value = self._store.get_json(keys.spec)
-        spec = None if value is None else from_json(LaunchRequest, value)
+        spec = self._spec(lease_id)
         intent, answer = (None, None)
         if spec is None or spec.engine == self.name:
             intent, answer = self._launcher.log_of(lease_id).last()
             if tagged is None:
                 tagged = self._tagged(lease_id, launched=intent is not None)
         instances = tagged or ()
-        if answer is not None:
+        if answer is not None and is_fresh(answer, self._clock.now()):
             unseen = {*answer.instances, *answer.discarded} - {each.instance_id for each in instances}
-            instances += describe_ids(reading, unseen)
+            instances += describe_ids(self._clients.reading(), unseen)
         heartbeat = self._store.get_json(keys.heartbeat) or {}
         return LeaseFacts(
             spec=spec,

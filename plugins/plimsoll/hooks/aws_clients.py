@@ -25,8 +25,8 @@ _READING: Mapping[str, Any] = {
     "connect_timeout": 10,
     "read_timeout": 60,
 }
-# The engine tries a launch again itself and looks at the error first: "no capacity" is a server error, and the SDK would
-# ask the same pool again for seconds.
+# The engine tries a launch again itself and looks at the error first: "no capacity" is a server error, for which the
+# SDK would ask the same pool again for seconds.
 _LAUNCHING: Mapping[str, Any] = {
     "retries": {"mode": "standard", "total_max_attempts": 2},
     "connect_timeout": 5,

@@ -230,6 +230,44 @@ class TestLostAnswers:
         assert [each.purchase for each in rig.double.instances()] == ["on-demand"]
         assert lease.details["purchase"] == "on-demand"
 
+    def test_a_process_that_was_overtaken_ends_what_it_brings_too_late(self, rig: Rig):
+        rig.double.faults.add(action="CreateFleet", match={"DryRun": ""}, code="InsufficientInstanceCapacity")
+        overtaken: list[Overtaken] = []
+
+        def slow(client: Any) -> Overtaken:
+            overtaken[:] = overtaken or [Overtaken(client, lambda: other.launch(rig.request()))]
+            return overtaken[0]
+
+        other = rig.another_process()
+        lease = rig.another_process(launching=slow).launch(rig.request())
+        assert [each.tags["plimsoll:launch"] for each in rig.double.instances()] == ["2", "1"]
+        assert [each.tags["plimsoll:launch"] for each in rig.living()] == ["2"]
+        assert lease.details["instance_ids"] == rig.living()[0].instance_id
+        assert rig.state() is LeaseState.STARTING
+
+    def test_a_lease_that_cannot_be_looked_at_is_ended_again(self, rig: Rig):
+        rig.double.faults.add(action="DescribeInstances", code="UnauthorizedOperation", skip=3, times=None)
+        with pytest.raises(LaunchRefusedError, match="ended again"):
+            rig.engine.launch(rig.request())
+        assert len(rig.double.instances()) == 1
+        assert rig.living() == []
+
+
+class Overtaken:
+    """A client whose process sleeps just before its first fleet, while another one does all the work."""
+
+    def __init__(self, client: Any, meanwhile: Callable[[], object]) -> None:
+        self._client = client
+        self._meanwhile = [meanwhile]
+
+    def create_fleet(self, **parameters: Any) -> Any:
+        if not parameters.get("DryRun") and self._meanwhile:
+            self._meanwhile.pop()()
+        return self._client.create_fleet(**parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
 
 class TakesFewer:
     """A client whose fleets do without a minimum: EC2 then brings a part of what was asked for."""
