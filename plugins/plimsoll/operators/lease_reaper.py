@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from plimsoll.hooks.holdings import holdings_of
 from plimsoll.hooks.installation import connect
 from plimsoll.hooks.run_context import small_json, word_of
+from plimsoll.notifiers.capacity_notifier import send_alerts
 
 _DELETED = "deleted"
 _NOT_FOUND = 404
@@ -52,6 +53,8 @@ class LeaseReaperOperator(BaseOperator):
             dry_run=str(self.dry_run).lower() == "true",
         )
         self.log.info("what is rented:\n%s", report.table())
+        # Of all runs: this task also sends what the tasks of a run could not.
+        send_alerts(installation)
         if report.failed:
             raise RuntimeError(report.failed)
         return small_json(report.to_json(), what="reaper")

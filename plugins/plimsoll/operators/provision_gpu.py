@@ -129,6 +129,8 @@ class ReleaseGpuOperator(BaseOperator):
         installation.ledger.close(gid, dag_id=ti.dag_id, run_id=ti.run_id)
         report = installation.engine.release(gid)
         for lease_id in installation.ledger.leases(gid):
+            if lease_id not in report.ended and self._was_never_launched(installation, lease_id):
+                continue
             if installation.engine.describe(lease_id).state is not LeaseState.ENDED:
                 installation.engine.stop(lease_id, reason="released")
             settle_lease(
@@ -142,3 +144,9 @@ class ReleaseGpuOperator(BaseOperator):
             raise RuntimeError(f"run={ti.run_id} still alive after release: {', '.join(report.left)}")
         self.log.info("run=%s released %s", ti.run_id, report.ended)
         return {"ended": report.ended}
+
+    @staticmethod
+    def _was_never_launched(installation: Installation, lease_id: str) -> bool:
+        """Whether the lease found no capacity and was given up: one that waits for an hour leaves many such."""
+        record = installation.ledger.lease_record(lease_id)
+        return record is not None and record.launched_at is None and record.ended_at is not None

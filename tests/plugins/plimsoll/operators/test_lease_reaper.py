@@ -116,6 +116,13 @@ def test_every_end_is_an_alert_once(place: Installation) -> None:
     assert (alert.dag_id, alert.run_id) == ("d", "r1")
 
 
+def test_what_happened_is_told_by_the_same_pass(place: Installation, caplog: pytest.LogCaptureFixture) -> None:
+    lease(place, group="train-1", run_id="r1")
+    reap({"r1": "failed"})
+    assert "run=r1 dag=d reaper:" in caplog.text
+    assert [event.body["channel"] for event in place.ledger.events(kind="alert_sent")] == ["log"]
+
+
 def test_a_lease_that_cannot_be_ended_holds_up_no_other_and_fails_the_pass(
     place: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
