@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stack.ec2_double import fleets, instances, interfaces, network, prices, resources, tags, templates
+from stack.ec2_double import fleets, instance_types, instances, interfaces, network, prices, resources, tags, templates
 from stack.ec2_double.tokens import Handler
 
 OWN: dict[str, Handler] = {
@@ -29,6 +29,7 @@ OWN: dict[str, Handler] = {
     "DescribeImages": interfaces.describe_images,
     "DescribeInstanceStatus": instances.describe_instance_status,
     "DescribeInstanceTypeOfferings": prices.describe_instance_type_offerings,
+    "DescribeInstanceTypes": instance_types.describe_instance_types,
     "DescribeInstances": instances.describe_instances,
     "DescribeLaunchTemplateVersions": templates.describe_launch_template_versions,
     "DescribeLaunchTemplates": templates.describe_launch_templates,
@@ -55,7 +56,6 @@ LEFT_TO_MOTO = frozenset(
         "CreateKeyPair",
         "DeleteKeyPair",
         "DescribeAccountAttributes",
-        "DescribeInstanceTypes",
         "DescribeKeyPairs",
         "DescribeRegions",
         "ImportKeyPair",

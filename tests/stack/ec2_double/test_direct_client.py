@@ -78,7 +78,7 @@ def test_quotas_and_prices_are_there_and_what_moto_has_is_not(world):
     direct = world.double.direct_client()
     assert (direct.can_paginate("describe_volumes"), direct.can_paginate("describe_addresses")) == (True, False)
     with pytest.raises(ClientError, match="left to moto"):
-        direct.describe_instance_types()
+        direct.describe_regions()
     with pytest.raises(AttributeError):
         direct.describe_everything()
 

@@ -5,8 +5,7 @@ from stack.ec2_double import Ec2Double
 
 
 def test_moto_answers_what_the_double_does_not_hold(world):
-    (found,) = world.ec2.describe_instance_types(InstanceTypes=["g5.xlarge"])["InstanceTypes"]
-    assert found["VCpuInfo"]["DefaultVCpus"] == 4
+    assert "us-east-1" in {region["RegionName"] for region in world.ec2.describe_regions()["Regions"]}
     assert world.double.client("sts").get_caller_identity()["Account"] == world.double.account_id
 
 

@@ -73,6 +73,20 @@ def test_offerings_name_zones_that_have_a_type(world_of):
     assert world.refusal(world.ec2.run_instances, **asked, **placed) == ("Unsupported", 400)
 
 
+def test_types_are_described_with_their_accelerators(world_of):
+    world = world_of(types={"toy.large": 2}, not_offered=[{"type": "p5.48xlarge", "zone": "*"}])
+    wanted = ["g5.xlarge", "toy.large"]
+    gpu, own = world.ec2.describe_instance_types(InstanceTypes=wanted)["InstanceTypes"]
+    assert (gpu["VCpuInfo"]["DefaultVCpus"], gpu["GpuInfo"]["Gpus"][0]["Name"]) == (4, "A10G")
+    assert own["VCpuInfo"]["DefaultVCpus"] == 2
+    pages = world.ec2.get_paginator("describe_instance_types").paginate(PaginationConfig={"PageSize": 40})
+    listed = [each["InstanceType"] for page in pages for each in page["InstanceTypes"]]
+    assert len(listed) == len(set(listed)) > 80
+    for unknown in ("g99.xlarge", "p5.48xlarge"):
+        asked = {"InstanceTypes": [unknown]}
+        assert world.refusal(world.ec2.describe_instance_types, **asked) == ("InvalidInstanceType", 400)
+
+
 def test_placement_scores_follow_capacity(world_of):
     world = world_of(capacity=[{"instances": 0}, {"zone": "us-east-1b", "instances": 2}])
 
