@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +16,12 @@ from include.compute.reap_plan import LeaseFacts
 from include.core.contracts.lease import Lease, LeaseState
 from include.core.errors import StoreError
 from include.core.store import ObjectStore
-from include.ledger.ledger import Ledger
+from include.ledger.ledger import LeaseRecord, Ledger
 
 _PROBE = "leases/probe"
 _PATIENCE_S = 15.0
+# Ends that are looked through for one without a charge: more than end between two passes.
+_RECENT_ENDS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +181,30 @@ def _with_ledger(holdings: Holdings, leases: dict[str, LeaseFacts]) -> dict[str,
             record = holdings.ledger.lease_record(lease.lease_id)
             if record is not None and record.ended_at is not None:
                 merged[lease.lease_id] = replace(lease, written_off=True, known=True)
+    for record in _uncharged(holdings.ledger):
+        before = merged.get(record.lease_id) or LeaseFacts(
+            lease_id=record.lease_id,
+            group_id=record.group_id,
+            generation=_generation(record.lease_id),
+            dag_id=record.dag_id,
+            run_id=record.run_id,
+        )
+        merged[record.lease_id] = replace(before, written_off=True, uncharged=True, known=True)
     return merged
+
+
+def _uncharged(ledger: Ledger) -> Iterator[LeaseRecord]:
+    """Leases whose end was written while an instance of theirs was still billed."""
+    charged: dict[tuple[str, str], set[str]] = {}
+    for event in ledger.events(kind="ended", limit=_RECENT_ENDS):
+        record = ledger.lease_record(event.lease_id) if event.lease_id and event.run_id else None
+        if record is None or record.launched_at is None:
+            continue
+        run = (record.dag_id, record.run_id)
+        if run not in charged:
+            charged[run] = {charge.lease_id for charge in ledger.charges(dag_id=run[0], run_id=run[1])}
+        if record.lease_id not in charged[run]:
+            yield record
 
 
 def _with_heartbeat(store: ObjectStore, lease: LeaseFacts, *, now: float) -> LeaseFacts:

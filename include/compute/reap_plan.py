@@ -28,6 +28,7 @@ class LeaseFacts:
         alive: Whether its engine or an instance says that it lives.
         open: Whether the ledger holds it for open.
         written_off: Whether the ledger has its end.
+        uncharged: Whether the ledger has its launch and its end and not its charge.
         known: Whether its engine or the ledger knows it, not its tags alone.
         expires_at: POSIX seconds: the latest that its launch or its agent's heartbeat grant; None where unknown.
         silent_s: Seconds since its agent's last heartbeat, None where there is none.
@@ -42,6 +43,7 @@ class LeaseFacts:
     alive: bool = False
     open: bool = False
     written_off: bool = False
+    uncharged: bool = False
     known: bool = False
     expires_at: float | None = None
     silent_s: float | None = None
@@ -75,6 +77,7 @@ class Verdict:
         whole: Whether the lease itself ends, not only what it has left behind.
         resources: What is ended on EC2.
         suspect: Whether a person should look at what is kept.
+        alarming: Whether people want to hear of the end.
     """
 
     lease: LeaseFacts
@@ -82,6 +85,7 @@ class Verdict:
     whole: bool = False
     resources: tuple[Resource, ...] = ()
     suspect: bool = False
+    alarming: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +151,9 @@ def _judge(
     state = runs.get((lease.dag_id, lease.run_id)) if lease.run_id else None
     if why := _no_right(lease, newest=newest.get(lease.group_id, 0), state=state, now=now, limits=limits):
         return Verdict(lease=lease, why=why, whole=True, resources=lease.resources)
+    if lease.uncharged and not lease.alive and not limits.expired_only:
+        why = "its end is written and its charge is not"
+        return Verdict(lease=lease, why=why, whole=True, resources=lease.resources, alarming=False)
     if forgotten := _forgotten(lease, now=now, limits=limits):
         return Verdict(lease=lease, why="left behind by an instance that is gone", resources=forgotten)
     return _kept(lease, state=state, limits=limits)

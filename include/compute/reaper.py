@@ -39,7 +39,7 @@ class _Pass:
             self._act(f"lease {lease.lease_id}", verdict, partial(self._end_lease, verdict))
         for item in in_order(verdict.resources):
             self._act(f"{item} of {lease.lease_id}", verdict, partial(self._remove, item))
-        if not self.dry_run and not self.found.ledger_gone:
+        if verdict.alarming and not self.dry_run and not self.found.ledger_gone:
             self._alert(verdict)
 
     def _act(self, what: str, verdict: Verdict, act: Callable[[], None]) -> None:

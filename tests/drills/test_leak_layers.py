@@ -10,6 +10,7 @@ import pytest
 from include.compute.cancel import cancel_run
 from include.compute.reap_plan import ReapLimits
 from include.compute.reaper import reap
+from include.compute.settlement import settle_lease
 from include.core.contracts.lease import LeaseState
 from include.core.errors import GroupClosedError
 from plimsoll.operators import provision_gpu
@@ -151,6 +152,29 @@ class TestReaper:
         assert list(one_pass(site, "running").ended) == [old]
         assert [each.tags["plimsoll:lease"] for each in site.living()] == [new]
         one_pass(site)
+        site.assert_clean()
+
+    def test_an_instance_that_outlived_its_recorded_end_is_charged_when_it_is_gone(self, site):
+        lease = rented(site)
+        (instance,) = site.living()
+        # A release that EC2 did not obey has written the end, and could not say yet what it costs.
+        described = site.installation().engine.describe(lease)
+        settle_lease(store=site.store, ledger=site.ledger, lease_id=lease, reason="released", lease=described)
+        assert site.ledger.charges(dag_id=DAG_ID, run_id=RUN_ID) == ()
+        site.double.machines.exit(instance.instance_id, at=site.clock.now())
+        site.wait(60)
+        assert one_pass(site, "running").ended == {lease: "its end is written and its charge is not"}
+        site.assert_clean()
+        assert one_pass(site).ended == {}
+
+    def test_an_instance_that_ec2_refuses_to_end_fails_the_pass_until_it_is_gone(self, site):
+        lease = rented(site)
+        (instance,) = site.living()
+        instance.protected = True
+        report = one_pass(site)
+        assert "OperationNotPermitted" in report.failed
+        instance.protected = False
+        assert one_pass(site).ended == {lease: "its run is failed"}
         site.assert_clean()
 
     def test_only_what_expired_ends_while_the_store_is_gone_and_the_rest_is_settled_later(self, site, monkeypatch):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def holdings_of(installation: Installation) -> Holdings:
     """The witnesses of an installation; EC2 is asked where it rents there."""
     from include.compute.holdings import Holdings
-    from plimsoll.hooks.aws_clients import Boto3Clients
+    from plimsoll.hooks.aws_clients import EngineClients
 
     settings = installation.settings
     return Holdings(
@@ -21,5 +21,5 @@ def holdings_of(installation: Installation) -> Holdings:
         ledger=installation.ledger,
         engine=installation.engine,
         driver=installation.driver,
-        ec2=Boto3Clients().ec2(settings.ec2_region) if settings.engine == "ec2" else None,
+        ec2=EngineClients(settings.ec2_region).reading() if settings.engine == "ec2" else None,
     )

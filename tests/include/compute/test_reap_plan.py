@@ -84,6 +84,13 @@ def test_a_lease_that_the_ledger_wrote_off_ends():
     assert not plan(lease(written_off=True, alive=False)).end
 
 
+def test_an_end_without_a_charge_is_settled_quietly():
+    made = plan(lease(alive=False, written_off=True, uncharged=True))
+    assert ended(made) == {"train-a-g1": "its end is written and its charge is not"}
+    assert not made.end[0].alarming
+    assert not plan(lease(alive=False, written_off=True, uncharged=True), expired_only=True).end
+
+
 def test_a_silent_agent_of_a_live_run_is_reported_and_left_to_recovery():
     made = plan(lease(silent_s=901.0))
     assert not made.end
