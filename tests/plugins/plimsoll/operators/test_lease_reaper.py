@@ -112,6 +112,7 @@ def test_every_end_is_an_alert_once(place: Installation) -> None:
     reap({"r1": "failed"})
     reap({"r1": "failed"})
     (alert,) = place.ledger.events(kind="alert")
+    assert [event.body["channel"] for event in place.ledger.events(kind="alert_sent")] == ["log"]
     assert alert.body["kind"] == "reaper"
     assert (alert.dag_id, alert.run_id) == ("d", "r1")
 
