@@ -15,13 +15,14 @@ PACKING ?=
 RUN ?=
 DRY ?=
 CAP ?=
+USD ?=
 
 # A person's text reaches programs through the environment, never as a part of a command; make does not expand it either.
-$(foreach name,WORKLOAD ONCE DRILL BENCH FILE TRACES ENGINE QUOTA JSON FRESH PACKING RUN DRY CAP,$(eval override $(name) := $$(value $(name))))
-export WORKLOAD ONCE DRILL BENCH FILE TRACES ENGINE QUOTA JSON FRESH PACKING RUN DRY CAP
+$(foreach name,WORKLOAD ONCE DRILL BENCH FILE TRACES ENGINE QUOTA JSON FRESH PACKING RUN DRY CAP USD,$(eval override $(name) := $$(value $(name))))
+export WORKLOAD ONCE DRILL BENCH FILE TRACES ENGINE QUOTA JSON FRESH PACKING RUN DRY CAP USD
 
 .DEFAULT_GOAL := help
-.PHONY: help run plan stop reap cancel test test-fast drills bench gpu-check lint docs check-workload pins wheel setup setup-tests
+.PHONY: help run plan stop reap cancel raise-budget test test-fast drills bench gpu-check lint docs check-workload pins wheel setup setup-tests
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +52,9 @@ reap: setup  ## end what is rented and has no right to be there: DRY=1 only repo
 
 cancel: setup  ## end a run in any state and prove that nothing of it is left: RUN=<dag_id>/<run_id>; JSON=1
 	@$(VENV)/python -m stack.cancel --run="$$RUN" $(if $(filter-out 0,$(JSON)),--json)
+
+raise-budget: setup  ## let a run that has spent its budget go on: RUN=<dag_id>/<run_id> USD=<in all>
+	@$(VENV)/python -m stack.raise_budget --run="$$RUN" --usd="$$USD"
 
 test: setup-tests  ## linters, types and all tests, with the minutes of each part
 	@$(VENV)/python -m stack.checks test

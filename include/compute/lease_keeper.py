@@ -17,7 +17,13 @@ from include.compute.settlement import settle_lease
 from include.compute.telling import tell_launch, tell_refusal
 from include.core.clock import Clock
 from include.core.contracts.lease import LaunchRequest, LeaseState
-from include.core.errors import GroupClosedError, LaunchRefusedError, NoCapacityError, QueuedError
+from include.core.errors import (
+    BudgetExceededError,
+    GroupClosedError,
+    LaunchRefusedError,
+    NoCapacityError,
+    QueuedError,
+)
 from include.core.json_codec import from_json
 from include.core.store import ObjectStore
 from include.ledger.ledger import Intent, Ledger
@@ -58,6 +64,9 @@ class LeaseKeeper:
             open_lease = None
         move = Move(candidates=capacity.candidates)
         if open_lease is None:
+            if not (reopen or capacity.shared) and self._ledger.is_closed(capacity.group_id):
+                # Nothing is waited for on behalf of a run that was cancelled or is over.
+                raise GroupClosedError(f"group {capacity.group_id} was released; only a new launch may reopen it")
             move = self._asker.move(capacity, now=self._clock.now())
             if move.wait_s:
                 return self._delayed(capacity, move.why, retry_after_s=move.wait_s)
@@ -82,13 +91,17 @@ class LeaseKeeper:
 
     def _intend(self, capacity: Capacity, *, reopen: bool) -> Intent:
         limited = self._asker.with_limits_of_the_rest(capacity)
-        return self._ledger.intent(
-            group_id=capacity.group_id,
-            dag_id=capacity.dag_id,
-            run_id=capacity.run_id,
-            reopen=reopen or capacity.shared,
-            limits=limited.limits,
-        )
+        try:
+            return self._ledger.intent(
+                group_id=capacity.group_id,
+                dag_id=capacity.dag_id,
+                run_id=capacity.run_id,
+                reopen=reopen or capacity.shared,
+                limits=limited.limits,
+            )
+        except BudgetExceededError as error:
+            tell_refusal(self._ledger, capacity, error)
+            raise
 
     def _launch(self, capacity: Capacity, intent: Intent, move: Move, *, reopen: bool) -> str | Delayed:
         request = self._request(capacity, intent, move)

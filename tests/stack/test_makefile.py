@@ -8,7 +8,7 @@ import pytest
 from stack.installation import REPO
 
 COMMANDS = ("run", "stop", "test", "test-fast", "drills", "bench", "lint", "docs", "help")
-COMMANDS += ("check-workload", "gpu-check", "pins", "wheel", "plan", "reap", "cancel")
+COMMANDS += ("check-workload", "gpu-check", "pins", "wheel", "plan", "reap", "cancel", "raise-budget")
 
 
 def make(*words, **environ):
@@ -111,3 +111,8 @@ def test_continuous_integration_calls_make_test():
 
 def test_the_set_up_can_be_told_which_python():
     assert "python3.12 -m stack.environment" in make("-n", "run", "PYTHON=python3.12").stdout
+
+
+def test_a_raised_budget_is_passed_on(arguments):
+    words = arguments("raise-budget", RUN="digits/manual__1", USD="12.5")
+    assert words == ["-m", "stack.raise_budget", "--run=digits/manual__1", "--usd=12.5"]

@@ -18,9 +18,9 @@ from include.core.contracts.lease import LaunchCandidate
 from include.core.contracts.offer import Offer
 from include.core.contracts.plan import Plan
 from include.core.ids import digest, group_id
-from include.ledger.budget import budget_of
 from include.ledger.ledger import IntentLimits
 from plimsoll.hooks.installation import Installation
+from plimsoll.hooks.run_budget import run_budget
 from plimsoll.hooks.run_context import CONTROL, read_plan
 
 _TRAIN, _WORK = "train", "work"
@@ -140,20 +140,14 @@ def _planned(run: RunRecord, plan: Plan, installation: Installation) -> Place:
 def _limits(run: RunRecord, place: Place, installation: Installation) -> IntentLimits:
     from include.config.quota_file import load_quotas
 
-    quotas, ordered = load_quotas(installation.settings), run.workload.limits.budget_usd
-    team = run.workload.owner
+    quotas, team = load_quotas(installation.settings), run.workload.owner
     prices = [Decimal(c.usd_per_h) for c in place.candidates if c.usd_per_h is not None]
     if not place.candidates and place.offer.price is not None:
         prices = [Decimal(place.offer.price.usd_per_h)]
     accelerators = max((c.accelerators for c in place.candidates), default=place.offer.accelerators)
     return IntentLimits(
         quota_leases=installation.settings.quota_leases,
-        budget_usd=budget_of(
-            installation.ledger,
-            dag_id=run.dag_id,
-            run_id=run.run_id,
-            ordered=None if ordered is None else Decimal(str(ordered)),
-        ),
+        budget_usd=run_budget(run, installation),
         commit_usd=place.commit_usd,
         team=team,
         gpus=accelerators * place.instances,

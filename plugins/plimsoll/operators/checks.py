@@ -12,6 +12,7 @@ from include.config.run_record import RunRecord
 from include.core.ids import content_digest
 from plimsoll import task_ids
 from plimsoll.hooks.installation import Installation, connect
+from plimsoll.hooks.run_budget import run_budget
 from plimsoll.hooks.run_context import read_plan, read_run
 
 
@@ -52,9 +53,9 @@ class ApproveSpendingOperator(BaseOperator):
         plan = read_plan(run, installation)
         if plan is None:
             raise AirflowFailException(f"run={run.run_id} has no plan; clear the task `{task_ids.PLAN}`")
-        budget = run.workload.limits.budget_usd
+        budget = run_budget(run, installation)
         expected = plan.prediction.usd
-        if budget is not None and expected is not None and Decimal(str(expected)) > Decimal(str(budget)):
+        if budget is not None and expected is not None and Decimal(str(expected)) > budget:
             raise AirflowFailException(
                 f"run={run.run_id} limits.budget_usd: the plan costs {expected:.4f} USD, allowed {budget:.4f} USD; "
                 "raise the budget, lower the epochs or choose objective=cost"
@@ -62,4 +63,4 @@ class ApproveSpendingOperator(BaseOperator):
         if run.options.plan_only:
             mark_skipped(run, installation)
             raise AirflowSkipException(f"run={run.run_id} plan only: {plan.offer.name}")
-        return {"offer": plan.offer.name, "usd": expected, "budget_usd": budget}
+        return {"offer": plan.offer.name, "usd": expected, "budget_usd": None if budget is None else float(budget)}
