@@ -30,9 +30,17 @@ class PlanTrainingOperator(BaseOperator):
         from include.ledger.experience import read_experience
         from include.sizing.plan_text import describe
         from include.sizing.planner import make_plan
+        from plimsoll.hooks.aws_clients import Boto3Clients
+        from plimsoll.hooks.plan_order import ensure_spot_prices, planned_order
 
         installation, now = connect(), SystemClock().now()
         run = read_run(context, installation)
+        try:
+            workload = planned_order(run, installation)
+        except UserError as error:
+            raise AirflowFailException(f"run={run.run_id} {error}") from error
+        if missing := ensure_spot_prices(installation, now=now, clients=Boto3Clients):
+            self.log.warning("run=%s %s", run.run_id, missing)
         demand = read_demand(context["ti"].xcom_pull(task_ids=task_ids.PROFILE), installation)
         key = f"{run.run_prefix}/plan.json"
         catalog = load_offers(installation.settings, today=now.date(), experience=read_experience(installation.ledger))
@@ -42,7 +50,7 @@ class PlanTrainingOperator(BaseOperator):
             plan = make_plan(
                 demand=demand,
                 offers=(*installation.engine.offers(demand), *catalog.offers),
-                workload=run.workload,
+                workload=workload,
                 settings=installation.settings,
                 today=now.date(),
                 now=now,
