@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+from include.compute.launching import drill_fraction
 from include.config.settings import Settings
 from include.core.clock import SystemClock
 from include.core.errors import PlimsollError
@@ -29,8 +30,8 @@ _AMI = "ami-12c6146b"
 _IMAGE = "plimsoll-worker:none"
 _WORK_TYPE = "m7i.large"
 _ENDPOINTS = ("EC2", "PRICING", "SERVICE_QUOTAS")
-# Where the drill interrupts the training's first and second attempt.
-INTERRUPTED_AT = (0.3, 0.6)
+# Where the drill interrupts the training's first and second attempt, which wait for it there.
+INTERRUPTED_AT = tuple(drill_fraction(0.5, generation, engine="ec2") or 0.0 for generation in (1, 2))
 _LOOK_EVERY_S = 0.05
 _TIMEOUT_S = 5.0
 

@@ -21,7 +21,7 @@ from include.compute.accounts import LeaseAccounts, as_launched
 from include.compute.agent_job import JobRun
 from include.compute.departures import Departure, Departures
 from include.compute.gang import GANG_KINDS, Gang, take_rank
-from include.compute.imds_client import MetadataClient, NoticeWatch
+from include.compute.imds_client import LINK_LOCAL, MetadataClient, NoticeWatch
 from include.compute.job_queue import JobQueue
 from include.compute.lease_beat import LeaseBeat
 from include.compute.lease_keys import LeaseKeys
@@ -242,14 +242,15 @@ class Agent:
 
     def _drill_at(self, ticket: JobTicket) -> float | None:
         """The fraction of a job at which it is to be interrupted, None for no drill or one that has been."""
-        if self._emulator is None or ticket.kind != "train" or self._emulator.announced:
+        if ticket.kind != "train" or self._watch.notice is not None:
             return None
-        return self._spec.drill_notice_at
+        # On a machine of EC2 itself nobody injects a notice, so nothing is waited for.
+        return None if self._around.endpoint == LINK_LOCAL else self._spec.drill_notice_at
 
     def _drill(self, run: JobRun) -> None:
         """Announce one notice to ourselves when the training has come far enough; it waits for it there."""
         at = self._drill_at(run.ticket)
-        if at is None or self._emulator is None:
+        if at is None or self._emulator is None or self._emulator.announced:
             return
         if run.fraction >= at:
             _log.info("interruption drill at %.0f %%", 100 * run.fraction)

@@ -13,6 +13,20 @@ from include.ledger.charges import price_details
 
 _NEVER_S = 10 * 365 * 86_400.0
 _CONTROL_IDLE_S = 900.0
+_DRILLED_GENERATIONS = {"ec2": 2}
+
+
+def drill_fraction(at: float, generation: int, *, engine: str) -> float | None:
+    """Fraction of the training at which a drill interrupts a generation, None where it does not.
+
+    Args:
+        at: Fraction of the first interruption.
+        generation: Generation of the group.
+        engine: Engine of the lease; a drill on a double of EC2 has a second interruption, half-way to the end.
+    """
+    if generation > _DRILLED_GENERATIONS.get(engine, 1):
+        return None
+    return 1 - (1 - at) / 2 ** (generation - 1)
 
 
 def build_launch_request(
@@ -33,7 +47,7 @@ def build_launch_request(
 
     Args:
         lease_id: Idempotency token.
-        generation: Generation of the group; the interruption drill hits only the first one.
+        generation: Generation of the group; the interruption drill hits the first one, on EC2 the first two.
         settings: Settings of the installation.
         group_id: Group of the lease.
         dag_id: Owning DAG, empty for the shared control lease.
@@ -61,7 +75,7 @@ def build_launch_request(
         idle_w=offer.idle_w,
         peak_w=offer.peak_w,
         gco2e_per_kwh=None if intensity is None else intensity.gco2e_per_kwh,
-        drill_notice_at=drill_at if generation == 1 else None,
+        drill_notice_at=None if drill_at is None else drill_fraction(drill_at, generation, engine=offer.engine),
         tags={key: str(value) for key, value in price_details(offer).items() if value is not None},
         engine=offer.engine,
         instances=instances,
