@@ -15,7 +15,7 @@ SERVERS = ("mlflow", "model-server")
 EC2_DOUBLE = "ec2-double"
 # Seconds between the request to end and the kill. The scheduler waits for running tasks. The dag-processor and the
 # triggerer hold nothing that is not in the database or the store, and now and then they do not hear the request.
-_STOP_WAIT_S = {"scheduler": 20, "dag-processor": 4, "triggerer": 8}
+_STOP_WAIT_S = {"scheduler": 20, "dag-processor": 4, "triggerer": 8, EC2_DOUBLE: 15}
 _USUAL_STOP_WAIT_S = 10
 
 

@@ -48,9 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: over.set())
     variables = dict(pair.partition("=")[::2] for pair in options.agent_variable)
+    agents = AgentHost(options.work_root, environment=variables, dead_man_s=options.dead_man_s)
+    if left := agents.end_leftovers():
+        _log.warning("ended %d agents of a double that was killed", left)
     double = Ec2Double(
         market=Market.from_file(options.market) if options.market else None,
-        agents=AgentHost(options.work_root, environment=variables, dead_man_s=options.dead_man_s),
+        agents=agents,
         boot_s=options.boot_s,
         shutdown_s=options.shutdown_s,
     )

@@ -6,6 +6,7 @@ agent with the environment that it names, and shuts the machine down when the ag
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -25,6 +26,7 @@ from include.compute.environment import allowed_environment
 from include.compute.imds import InstanceFacts, MetadataEmulator
 from include.compute.imds_client import ENDPOINT_VARIABLE
 from include.config.settings import REPO
+from include.core.json_file import write_json
 from include.core.process import ProcessIdentity, identify, is_alive, kill_tree
 from stack.ec2_double.records import Instance
 
@@ -33,7 +35,9 @@ _log = logging.getLogger("plimsoll.ec2_double")
 AGENT_COMMAND = (sys.executable, "-m", "include.compute.agent")
 # By this variable everything that runs on an instance is found, also what has lost its parents.
 INSTANCE_VARIABLE = "PLIMSOLL_EC2_DOUBLE_INSTANCE"
-_CLOSE_GRACE_S = 10.0
+# An agent gives its job 8 s; whoever ends the double waits some seconds longer than this before it kills.
+_CLOSE_GRACE_S = 9.0
+_IDENTITY = "process.json"
 _LOOK_EVERY_S = 0.05
 _GONE_WITHIN_S = 5.0
 
@@ -94,9 +98,12 @@ class AgentHost:
         emulator = MetadataEmulator(_facts(instance))
         emulator.start()
         process = self._spawn(instance, configuration, folder=folder, endpoint=emulator.url)
+        identity = identify(process.pid)
+        if identity is not None:
+            write_json(folder / _IDENTITY, identity.to_json())
         self._hosts[instance.instance_id] = _Host(
             process=process,
-            identity=identify(process.pid),
+            identity=identity,
             emulator=emulator,
             alive_file=alive_file,
             dead_man_s=configuration.dead_man_s if self._dead_man_s is None else self._dead_man_s,
@@ -158,6 +165,7 @@ class AgentHost:
         with suppress(subprocess.TimeoutExpired):
             host.process.wait(_GONE_WITHIN_S)
         host.emulator.stop()
+        (self._root / instance_id / _IDENTITY).unlink(missing_ok=True)
 
     def left_at(self, instance: Instance, *, now: datetime) -> datetime | None:
         """When the agent's process ended or the dead man struck; first seen counts."""
@@ -174,6 +182,22 @@ class AgentHost:
         except FileNotFoundError:
             return False  # a folder that was cleared says nothing
         return time.time() - touched > host.dead_man_s
+
+    def end_leftovers(self) -> int:
+        """Kill the agents of a double that used the same folder and was killed itself; returns how many there were.
+
+        Their instances are gone with that double, so nobody else would ever end them.
+        """
+        count = 0
+        for path in self._root.glob(f"*/{_IDENTITY}"):
+            if path.parent.name in self._hosts:
+                continue
+            identity = ProcessIdentity.from_json(json.loads(path.read_text(encoding="utf-8")))
+            count += is_alive(identity)
+            kill_tree(identity)
+            kill_strays(path.parent.name)
+            path.unlink()
+        return count
 
     def close(self) -> None:
         """End every agent: by a signal first, then by force."""

@@ -155,6 +155,18 @@ def test_an_instance_without_an_agent_idles(site_of):
     assert site.host.pids == {}
 
 
+def test_agents_of_a_double_that_was_killed_are_ended_by_the_next_one(site_of):
+    killed, ended = site_of(), site_of()
+    instance = killed.launch()
+    child, agent = killed.given(instance)["child"], killed.host.pids[instance]
+    own = ended.launch()
+    ended.given(own)
+    assert ended.host.end_leftovers() == 1
+    assert eventually(lambda: gone(agent) and gone(child))
+    assert not gone(ended.host.pids[own])
+    assert ended.host.end_leftovers() == 0
+
+
 def test_closing_ends_every_agent(site_of):
     site = site_of()
     instances = [site.launch(), site.launch()]
