@@ -10,6 +10,7 @@ from include.config.schedule import Edge
 from include.config.workload import Workload
 from include.core.contracts.dataset import DatasetRef
 from include.core.contracts.demand import Demand
+from include.core.contracts.device_profile import DeviceProfile
 from include.core.contracts.diagnosis import Diagnosis
 from include.core.contracts.measured import Measured
 from include.core.contracts.plan import Layout
@@ -124,10 +125,12 @@ class ProfileResult(Edge):
     Attributes:
         demand: What the training needs, without the table of cases.
         demand_uri: Store URI of the whole demand.
+        device: What real steps took on a GPU of the machine, None where it has none.
     """
 
     demand: Demand
     demand_uri: str | None = None
+    device: DeviceProfile | None = None
 
 
 class TrainResult(Edge):

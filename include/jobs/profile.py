@@ -1,4 +1,7 @@
-"""Job ``profile``: what the training needs, found without a GPU and without training."""
+"""Job ``profile``: what the training needs, found without a GPU and without training.
+
+Where the machine has a GPU, a few real steps on it are measured besides, from which the next plans learn.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import replace
 
 from include.config.job_messages import ProfileResult
 from include.core.contracts.demand import Demand
+from include.core.contracts.device_profile import DeviceProfile
 from include.core.errors import UserError
 from include.core.json_codec import from_json, to_json
 from include.data.manifest import read_manifest
@@ -48,14 +52,19 @@ def run(context: JobContext) -> ProfileResult:
             "threads": settings.torch_threads,
             "most_memory_bytes": settings.profile_memory_bytes,
             "loader_samples_per_core_s": loading,
+            "dcgm_url": settings.dcgm_url,
+            "folder": str(context.job_dir),
         },
         limits=SandboxLimits(seconds=settings.profile_timeout_s, memory_bytes=settings.profile_memory_bytes),
         folder=context.job_dir,
         where=f"model.factory {request.workload.model.factory}",
     )
-    demand = from_json(Demand, answer)
+    demand = from_json(Demand, answer["demand"])
+    device = None if answer["device"] is None else from_json(DeviceProfile, answer["device"])
     key = f"{request.run_prefix}/demand.json"
-    context.store.put_json(key, answer)
+    context.store.put_json(key, answer["demand"])
     brief = replace(demand, cases=())
     _log.info("demand: %s", brief)
-    return ProfileResult(demand=brief, demand_uri=context.store.uri(key))
+    if device is not None:
+        _log.info("on its own device: %s", device)
+    return ProfileResult(demand=brief, demand_uri=context.store.uri(key), device=device)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,14 +15,16 @@ from include.config.job_messages import JobRequest
 from include.core.contracts.dataset import DatasetManifest
 from include.core.errors import UserError
 from include.core.json_codec import from_json, to_json
+from include.jobs.profile_device import profile_on
 from include.parallel.layout import apply_layout, single_worker_layout
-from include.sizing.demand import Surroundings, estimate_demand
+from include.sizing.demand import Surroundings, estimate_demand, layout_of
 from include.sizing.demand_data import data_size
 from include.sizing.extrapolate import Repeats
 from include.sizing.trace import StepShape, fake_model, faking
 from include.training.model_factory import build_model, freeze
 from include.training.tasks.task import build_task
 
+_log = logging.getLogger("plimsoll.profile")
 # A factory's module may name the argument that says how many equal blocks the model has.
 DEPTH_CONSTANT = "REPEATED_BY"
 # Shallower models are traced as a whole.
@@ -28,11 +32,15 @@ EXTRAPOLATED_FROM_DEPTH = 9
 _ROWS = 2
 
 
-def find_demand(order: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
-    """Demand of a request's model.
+def find_demand(order: dict[str, Any]) -> dict[str, Any]:
+    """Demand of a request's model, and what its steps take on a GPU of this machine.
 
     Args:
-        order: ``request``, ``manifest``, ``threads``, ``most_memory_bytes``, ``loader_samples_per_core_s``.
+        order: ``request``, ``manifest``, ``threads``, ``most_memory_bytes``, ``loader_samples_per_core_s``,
+            ``dcgm_url``, ``folder``.
+
+    Returns:
+        ``demand``, and ``device``, which is None where there is no GPU.
 
     Raises:
         UserError: The model cannot be built, traced, or does not take the data.
@@ -53,7 +61,20 @@ def find_demand(order: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
             repeats=_repeats(request, manifest),
         ),
     )
-    return to_json(demand)
+    return {"demand": to_json(demand), "device": _on_device(shape, order)}
+
+
+def _on_device(shape: StepShape, order: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
+    if not torch.cuda.is_available():
+        return None
+    device, folder = torch.device("cuda", 0), Path(order["folder"])
+    try:
+        return to_json(profile_on(device, shape, layout=layout_of(shape), folder=folder, dcgm_url=order["dcgm_url"]))
+    except (
+        RuntimeError
+    ):  # a driver that fails, an operator without an exact kernel: the traced demand stands without it
+        _log.exception("no steps could be measured on %s", torch.cuda.get_device_name(device))
+        return None
 
 
 def step_shape(request: JobRequest, manifest: DatasetManifest) -> StepShape:

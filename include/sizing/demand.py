@@ -15,14 +15,14 @@ from include.core.contracts.plan import Layout
 from include.sizing.demand_data import DataSize, total_steps
 from include.sizing.demand_table import memory_of, work_of
 from include.sizing.extrapolate import Repeats
-from include.sizing.measure import MEASURED_STEPS, WARM_STEPS, cpu_s_per_step
+from include.sizing.measure import StepCost, cpu_s_per_step
 from include.sizing.trace import StepShape
 from include.sizing.trace_cases import Table, sharded_bytes, trace_table
 from include.sizing.trace_tensor import TensorParallel, trace_tensor_parallel
 
 # Checkpoints that may lie on the disk at once: the last one, the one before, and one being written.
 CHECKPOINTS_ON_DISK = 3
-# A step of more FLOPs would take a core a minute or more, and several are measured.
+# A step of more FLOPs would take a core a minute or more, and one warm and one measured step there have to be.
 MOST_MEASURED_FLOP = 1e12
 # Weights are kept in fp32 whatever the precision of the step.
 _WEIGHT_BYTES = 4
@@ -67,8 +67,8 @@ def estimate_demand(
     work, memory = work_of(traced, layout), memory_of(traced, layout)
     assert work is not None
     assert memory is not None
-    measured = work.flop <= MOST_MEASURED_FLOP and memory.total_bytes < surroundings.most_memory_bytes / 2
-    cpu_s = cpu_s_per_step(shape, threads=surroundings.threads) if measured else None
+    measurable = work.flop <= MOST_MEASURED_FLOP and memory.total_bytes < surroundings.most_memory_bytes / 2
+    cost = cpu_s_per_step(shape, threads=surroundings.threads) if measurable else None
     checkpoint = memory.parameters_bytes + memory.optimizer_bytes
     return replace(
         traced,
@@ -80,8 +80,8 @@ def estimate_demand(
         host_ram_bytes=_peak_rss_bytes() + data.encoded_bytes,
         vcpus=surroundings.threads,
         disk_bytes=data.stored_bytes + CHECKPOINTS_ON_DISK * checkpoint,
-        cpu_s_per_step=cpu_s,
-        method=_method(table, surroundings, measured=measured),
+        cpu_s_per_step=None if cost is None else cost.cpu_s,
+        method=_method(table, surroundings, cost),
         family=surroundings.family,
         sample_bytes=data.sample_bytes,
         loader_samples_per_core_s=surroundings.loader_samples_per_core_s,
@@ -141,14 +141,14 @@ def _peak_rss_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _method(table: Table, surroundings: Surroundings, *, measured: bool) -> str:
+def _method(table: Table, surroundings: Surroundings, cost: StepCost | None) -> str:
     repeats = surroundings.repeats
     depth = "" if repeats is None else f" of depths {repeats.traced[0]} and {repeats.traced[1]}, then by block,"
     sharded = "traced for 2 workers" if table.shards_traced else "bounded by whole weights and gradients"
     steps = (
-        f"measured: CPU seconds per step, median of {MEASURED_STEPS} real steps on random data after {WARM_STEPS} "
+        f"measured: CPU seconds per step, median of {cost.steps} real steps on random data after {cost.warm_steps} "
         f"warm ones, {surroundings.threads} thread(s)"
-        if measured
+        if cost is not None
         else "CPU seconds per step not measured: a step is too large for this machine"
     )
     return (

@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from include.config.run_record import RunRecord
 from include.core.clock import SystemClock
 from include.core.errors import UserError
 from plimsoll import task_ids
@@ -41,7 +42,9 @@ class PlanTrainingOperator(BaseOperator):
             raise AirflowFailException(f"run={run.run_id} {error}") from error
         if missing := ensure_spot_prices(installation, now=now, clients=Boto3Clients):
             self.log.warning("run=%s %s", run.run_id, missing)
-        demand = read_demand(context["ti"].xcom_pull(task_ids=task_ids.PROFILE), installation)
+        profile = context["ti"].xcom_pull(task_ids=task_ids.PROFILE)
+        demand = read_demand(profile, installation)
+        record_profile(profile, demand, run, installation)
         key = f"{run.run_prefix}/plan.json"
         catalog = load_offers(installation.settings, today=now.date(), experience=read_experience(installation.ledger))
         for note in catalog.notes:
@@ -72,6 +75,25 @@ class PlanTrainingOperator(BaseOperator):
             "best_anywhere": None if plan.anywhere is None else plan.anywhere.offer.name,
         }
         return dict(small_json(brief, what="plan"))
+
+
+def record_profile(profile: dict[str, Any], demand: Any, run: RunRecord, installation: Installation) -> bool:
+    """Write what real steps on a GPU of the profile's machine teach, once for each run; the plan rests on it already.
+
+    Returns:
+        Whether there was anything to learn.
+    """
+    from include.core.contracts.device_profile import DeviceProfile
+    from include.core.json_codec import from_json
+    from include.ledger.corrections import KIND
+    from include.sizing.profile_lesson import profile_event
+
+    raw = profile.get("device")
+    event = None if raw is None else profile_event(demand, from_json(DeviceProfile, raw))
+    if event is None:
+        return False
+    key = f"{KIND}:{run.dag_id}/{run.run_id}:profile"
+    return bool(installation.ledger.record(KIND, dag_id=run.dag_id, run_id=run.run_id, key=key, body=event))
 
 
 def read_demand(profile: dict[str, Any], installation: Installation) -> Any:

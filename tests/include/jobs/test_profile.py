@@ -45,25 +45,25 @@ def test_a_factory_that_never_returns_is_ended_and_told(file_store, context_for,
 
 
 @pytest.fixture
-def profile(file_store, monkeypatch):
+def profile(file_store, monkeypatch, tmp_path):
     """Run the part that knows the model, in this process; other factories may stand in for the workload's."""
 
     def run(*, order, factory=None):
         request = build_request("profile", order=order, dataset=write_dataset(file_store))
         if factory is not None:
             monkeypatch.setattr(profile_model, "build_model", lambda *_, **__: factory())
-        return from_json(
-            Demand,
-            profile_model.find_demand(
-                {
-                    "request": request.model_dump(mode="json"),
-                    "manifest": to_json(read_manifest(file_store, request.dataset.uri)),
-                    "threads": 1,
-                    "most_memory_bytes": 2**33,
-                    "loader_samples_per_core_s": None,
-                }
-            ),
+        found = profile_model.find_demand(
+            {
+                "request": request.model_dump(mode="json"),
+                "manifest": to_json(read_manifest(file_store, request.dataset.uri)),
+                "threads": 1,
+                "most_memory_bytes": 2**33,
+                "loader_samples_per_core_s": None,
+                "dcgm_url": "http://127.0.0.1:9/metrics",
+                "folder": str(tmp_path),
+            }
         )
+        return from_json(Demand, found["demand"])
 
     return run
 

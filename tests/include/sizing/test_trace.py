@@ -140,7 +140,8 @@ def test_real_steps_take_cpu_time_and_more_for_more_work():
     threads = torch.get_num_threads()
     wide = lambda: nn.Sequential(nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))  # noqa: E731 - a builder in one line
     small, large = cpu_s_per_step(step(batch=2), threads=1), cpu_s_per_step(step(wide, batch=256), threads=1)
-    assert 0 < small < large
+    assert 0 < small.cpu_s < large.cpu_s
+    assert (small.warm_steps, small.steps) == (5, 20)
     assert torch.get_num_threads() == threads
 
 

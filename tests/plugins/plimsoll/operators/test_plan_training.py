@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from include.catalog.local import local_offer
 from include.config.workload import Workload
-from include.core.contracts.plan import Plan
+from include.core.contracts.device_profile import DeviceProfile
+from include.core.contracts.diagnosis import Diagnosis, Slowness
+from include.core.contracts.measured import Measured
+from include.core.contracts.plan import Layout, Plan
 from include.core.errors import UserError
 from include.core.ids import run_prefix
 from include.core.json_codec import from_json, to_json
+from include.ledger.corrections import read_corrections
 from plimsoll import task_ids
 from plimsoll.hooks.installation import Installation
 from plimsoll.operators import plan_training
 from plimsoll.operators.plan_training import PlanTrainingOperator
 from tests.support.offers import demand
 from tests.support.task_context import DAG_ID, RUN_ID, FakeTaskInstance, context, write_run
+from tests.support.textbook_demands import five
 
 PREFIX = run_prefix(workload=DAG_ID, run_id=RUN_ID)
 
@@ -31,8 +37,8 @@ def prepared(place: Installation, digits: Workload, monkeypatch: pytest.MonkeyPa
     return place
 
 
-def plan() -> dict:
-    ti = FakeTaskInstance(xcoms={task_ids.PROFILE: {"demand": to_json(demand())}})
+def plan(**profile: Any) -> dict:
+    ti = FakeTaskInstance(xcoms={task_ids.PROFILE: {"demand": to_json(demand()), **profile}})
     return PlanTrainingOperator(task_id="plan").execute(context(ti))
 
 
@@ -69,3 +75,25 @@ def test_a_catalog_file_with_mistakes_is_told(prepared: Installation, tmp_path, 
     with pytest.raises((UserError, AirflowFailException), match=r"mine\.yaml: 1 mistake"):
         plan()
     assert not prepared.store.exists(f"{PREFIX}/plan.json")
+
+
+def test_a_profile_on_a_gpu_teaches_once_and_before_the_plan(prepared: Installation, monkeypatch) -> None:
+    whole = replace(five()["resnet50"][0], cpu_s_per_step=0.02, steps=1000)
+    prepared.store.put_json("demand.json", to_json(whole))
+    measured = Measured(
+        steps=20, step_s=5.0, device="NVIDIA A10G", peak_device_bytes=10**9, device_memory_bytes=22_503 * 2**20,
+        layout=Layout(precision="fp32", micro_batch=32),
+    )  # fmt: skip
+    verdict = Diagnosis(verdict=Slowness.OK, reason="test")
+    device = DeviceProfile(measured=measured, warm_steps=5, out_of_memory=False, diagnosis=verdict, sources={})
+    for _ in range(2):
+        plan(demand_uri=prepared.store.uri("demand.json"), device=to_json(device))
+    (event,) = prepared.ledger.events(kind="prediction")
+    assert (event.body["device"], event.body["source"]) == ("A10G", "profile")
+    (learned,) = read_corrections(prepared.ledger)
+    assert (learned.family, learned.device, learned.precision, learned.runs) == (whole.family, "A10G", "fp32", 1)
+
+
+def test_without_a_gpu_a_profile_teaches_nothing(prepared: Installation) -> None:
+    plan(device=None)
+    assert not prepared.ledger.events(kind="prediction")
