@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from include.core.contracts.lease import ReleaseReport
 from include.core.process import is_alive
 from stack import record, stop
+from stack.errors import StackError
 from stack.installation import StackSettings
 from stack.record import StackRecord
 
@@ -133,3 +135,42 @@ def test_a_second_stop_and_a_stop_before_any_start_are_harmless(installation, se
 def test_a_half_written_record_is_no_stack(installation, settings):
     (installation.run / "stack.json").write_text('{"supervisor":')
     assert stop.stop(settings, lambda line: None) == 0
+
+
+class Cloud:
+    """An engine that ends its leases, or cannot reach them."""
+
+    def __init__(self, *, left=(), error=None):
+        self.left, self.error = left, error
+
+    def stop_all(self, *, reason):
+        if self.error is not None:
+            raise self.error
+        return ReleaseReport(ended={"train-a-g1": reason}, left=self.left)
+
+
+def test_leases_in_a_cloud_end_with_the_installation(installation, settings, monkeypatch):
+    said = []
+    monkeypatch.setattr(stop, "ec2_engine", lambda *_: Cloud())
+    stop.stop(settings, said.append)
+    assert said[-1].endswith("1 agents ended.")
+
+
+@pytest.mark.parametrize(
+    ("cloud", "told"),
+    [
+        (Cloud(left=("train-a-g1",)), "Agents cannot be ended: train-a-g1"),
+        (Cloud(error=ConnectionError("no route")), "Leases on EC2 cannot be ended: no route"),
+    ],
+)
+def test_a_cloud_that_does_not_obey_is_no_success(installation, settings, monkeypatch, cloud, told):
+    monkeypatch.setattr(stop, "ec2_engine", lambda *_: cloud)
+    with pytest.raises(StackError, match=told):
+        stop.stop(settings, lambda line: None)
+
+
+def test_the_double_of_a_stack_has_ended_with_it_and_is_not_asked(installation, settings, supervised, monkeypatch):
+    _, _, state = supervised
+    record.write(installation, state.model_copy(update={"ports": {**PORTS, "ec2": 8700}}))
+    monkeypatch.setattr(stop, "ec2_engine", lambda *_: pytest.fail("asks the double"))
+    stop.stop(settings, lambda line: None)
