@@ -103,6 +103,7 @@ class Agent:
             pace=self._pace,
             clock=self._clock,
         )
+        self._unpublished: JobTicket | None = None
         self._leaving: str | None = None
         self._ending = False
         self._told: set[str] = set()
@@ -169,9 +170,13 @@ class Agent:
             return None if (ticket := self._queue.take()) is None else (ticket, None)
         if self._rank > 0:
             return gang.take()
-        if not gang.complete or (ticket := self._queue.take()) is None:
+        ticket = self._unpublished
+        if ticket is None and (not gang.complete or (ticket := self._queue.take()) is None):
             return None
-        return ticket, gang.publish(ticket) if ticket.kind in GANG_KINDS else None
+        place = gang.publish(ticket) if ticket.kind in GANG_KINDS else None
+        # A job of all nodes that they were not told of is told again at the next turn.
+        self._unpublished = ticket if place is None and ticket.kind in GANG_KINDS else None
+        return None if self._unpublished else (ticket, place)
 
     def _run_job(self, ticket: JobTicket, place: NodePlace | None) -> None:
         folder = self._around.settings.work_root / self._spec.lease_id

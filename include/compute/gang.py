@@ -126,13 +126,15 @@ class Gang:
         beats = [peer.beat for peer in self._peers.values()]
         return [beat.usage for beat in beats if beat is not None and beat.usage is not None]
 
-    def publish(self, ticket: JobTicket) -> NodePlace:
-        """Tell all nodes to run a job, and where they meet; the first node does that."""
+    def publish(self, ticket: JobTicket) -> NodePlace | None:
+        """Tell all nodes to run a job, and where they meet; the first node does that.
+
+        Returns:
+            Its own place; None when the store did not take the document, so that nobody would come.
+        """
         place = self._place(ticket, rendezvous=f"{self._address}:{_free_port(self._address)}")
         document = {"ticket": to_json(ticket), "rendezvous": place.rendezvous, "nodes": self._nodes}
-        # One that does not arrive: the others never come, and torchrun gives up in time.
-        self._link.put_json(self._keys.gang_job(ticket.name), document)
-        return place
+        return place if self._link.put_json(self._keys.gang_job(ticket.name), document) else None
 
     def take(self) -> tuple[JobTicket, NodePlace] | None:
         """The next job that the first node has published; None when there is none."""

@@ -91,6 +91,9 @@ class NodeBench(Bench):
         return b"".join(self.store.get(key) or b"" for key in keys).decode()
 
     def close(self) -> None:
+        """End whatever a failed test left; what the agents said goes into the report of a failure."""
+        for number in range(len(self.agents)):
+            print(f"--- agent {number}\n{self.output(number)}")
         for agent in self.agents:
             identity = identify(agent.pid)
             if agent.poll() is None and identity is not None:

@@ -144,6 +144,17 @@ def test_a_job_of_all_nodes_is_taken_once_with_the_place_where_they_meet(node, a
     assert second.take() is None
 
 
+def test_a_job_that_the_others_cannot_hear_of_is_not_begun(node, monkeypatch):
+    first = node(0)
+
+    def away(*_: object) -> None:
+        raise GenericError("error sending request")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(ObjectStore, "put_json", away)
+        assert first.publish(TICKET) is None
+
+
 def test_a_job_that_cannot_be_read_is_left_alone(node, file_store, caplog):
     file_store.put_json(KEYS.gang_job("odd"), {"nodes": 3})
     second = node(1)
