@@ -69,7 +69,7 @@ class Launcher:
         log = self.log_of(request.lease_id)
         intent, answer = log.last()
         if intent is not None and answer is None:
-            answer = self._carry_out(log, intent)
+            answer = self._carry_out(log, intent, again=True)
         if answer is not None and answer.instances:
             return
         self._rounds(log, request, last=answer)
@@ -140,12 +140,16 @@ class Launcher:
             self._clients.reading(), self._clients.launching(), fleet=fleet, installation=self._installation
         )
 
-    def _carry_out(self, log: LaunchLog, intent: LaunchIntent) -> LaunchAnswer:
-        """Make the call of an intent, or make it again, and write down what came of it."""
+    def _carry_out(self, log: LaunchLog, intent: LaunchIntent, *, again: bool = False) -> LaunchAnswer:
+        """Make the call of an intent, or make it again, and write down what came of it.
+
+        Raises:
+            NoCapacityError: EC2 gives no clear answer; without a definite one the intent stays open.
+        """
         keys = LeaseKeys(intent.request.lease_id)
         # The agent finds its price among the candidates of the launch that really happens.
         self._store.put_json(keys.spec, to_json(intent.request))
-        brought = self._call(intent, keys)
+        brought = self._call(log, intent, keys, again=again)
         wanted = intent.request.instances
         ids, errors = brought.instances, _as_errors(brought.errors)
         whole = len(ids) == wanted
@@ -168,10 +172,10 @@ class Launcher:
             self._refuse_if_stopped(keys)
         return answer
 
-    def _call(self, intent: LaunchIntent, keys: LeaseKeys) -> FleetAnswer:
+    def _call(self, log: LaunchLog, intent: LaunchIntent, keys: LeaseKeys, *, again: bool) -> FleetAnswer:
         """The call, with pauses and the same token while EC2 gives no clear answer."""
-        pauses = iter(PAUSES_S)
-        while True:
+        unclear = again
+        for pause in (*PAUSES_S, None):
             self._refuse_if_stopped(keys)
             try:
                 return read_answer(
@@ -180,18 +184,20 @@ class Launcher:
             except Exception as error:  # noqa: BLE001 - `code_of` raises what did not come of the call
                 verdict, message = verdict_of(code_of(error)), message_of(error)
             _log.warning("lease %s, launch %s: %s: %s", keys.lease_id, intent.number, verdict.code, message)
+            unclear = unclear or not verdict.definite
             if not verdict.definite and (found := self._made_by(intent)):
                 return found
             if verdict.action is not Action.SAME_TOKEN:
                 return FleetAnswer(fleet_id="", instances=(), errors=(FleetError(code=verdict.code, message=message),))
-            pause = next(pauses, None)
-            if pause is None:
-                # No answer is written: whoever comes next makes the same call again.
-                raise NoCapacityError(
-                    f"EC2 gives no clear answer to a launch ({verdict.code}: {message}); it is tried again",
-                    retry_after_s=RETRY_AFTER_S,
-                )
-            self._clock.sleep(pause)
+            if pause is not None:
+                self._clock.sleep(pause)
+        if not unclear:
+            log.close(intent, errors=({"code": verdict.code, "message": message, "instance_type": ""},))
+        # Where it is unclear no answer is written: whoever comes next makes the same call again.
+        raise NoCapacityError(
+            f"EC2 gives no clear answer to a launch ({verdict.code}: {message}); it is tried again",
+            retry_after_s=RETRY_AFTER_S,
+        )
 
     def _made_by(self, intent: LaunchIntent) -> FleetAnswer | None:
         """What a call without a clear answer has made after all, in whatever state it is now."""
@@ -208,15 +214,25 @@ class Launcher:
         return describe(self._clients.reading(), installation=self._installation, lease_id=lease_id)
 
     def _terminate(self, ids: Iterable[str]) -> None:
-        """End what is not wanted; what cannot be ended is named, and the dead man and the reaper remain."""
+        """End what is not wanted; what cannot be ended is named, and the dead man and the reaper remain.
+
+        Raises:
+            botocore.exceptions.ClientError: EC2 refuses, also after pauses.
+        """
         wanted = list(ids)
-        if not wanted:
+        for pause in (*PAUSES_S, None) if wanted else ():
+            try:
+                self._clients.launching().terminate_instances(InstanceIds=wanted)
+            except Exception as error:
+                code = code_of(error)
+                # What was launched a moment ago may not be known yet where it is to be ended.
+                passing = code == "InvalidInstanceID.NotFound" or verdict_of(code).action is Action.SAME_TOKEN
+                if passing and pause is not None:
+                    self._clock.sleep(pause)
+                    continue
+                _log.exception("instances %s could not be ended", ", ".join(wanted))
+                raise
             return
-        try:
-            self._clients.launching().terminate_instances(InstanceIds=wanted)
-        except Exception as error:
-            _log.exception("instances %s could not be ended: %s", ", ".join(wanted), code_of(error))
-            raise
 
 
 def _as_errors(errors: Iterable[FleetError]) -> tuple[dict[str, str], ...]:

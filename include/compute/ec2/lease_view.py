@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,8 +17,10 @@ from include.core.contracts.lease import BilledTime, LaunchCandidate, LaunchRequ
 
 # EC2 shows what it has just launched after seconds at the latest; beyond that an instance that is not shown is gone.
 VISIBLE_WITHIN_S = 120.0
-# A launching call without an answer is looked for this long after it was written down.
+# What a launching call without an answer has made is looked for so long by who ends the lease.
 UNANSWERED_WITHIN_S = 30.0
+# By then a call that was written down is made or will never be: no process tries longer.
+_OPEN_WITHIN_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +88,22 @@ def is_fresh(answer: LaunchAnswer | None, now: datetime) -> bool:
     return answer is not None and (now - datetime.fromisoformat(answer.at)).total_seconds() < VISIBLE_WITHIN_S
 
 
-def may_still_appear(facts: LeaseFacts, *, now: datetime) -> bool:
-    """Whether EC2 may yet show an instance of the lease that it does not show now."""
+def may_still_appear(facts: LeaseFacts, *, now: datetime, since: datetime) -> bool:
+    """Whether EC2 may yet show an instance of the lease that it does not show now.
+
+    Args:
+        facts: The lease.
+        now: Now.
+        since: When the caller began to look. A call without an answer may have been made long after it was written
+            down, so its instances are looked for from then on.
+    """
     shown = {each.instance_id for each in facts.instances}
     if facts.answer is not None:
         return bool(set(facts.answer.instances) - shown) and is_fresh(facts.answer, now)
-    if facts.intent is None or shown:
+    if facts.intent is None or len(shown) >= facts.intent.request.instances:
         return False
-    return (now - datetime.fromisoformat(facts.intent.at)).total_seconds() < UNANSWERED_WITHIN_S
+    is_recent = (now - datetime.fromisoformat(facts.intent.at)).total_seconds() < _OPEN_WITHIN_S
+    return is_recent and (now - since).total_seconds() < UNANSWERED_WITHIN_S
 
 
 def ids_to_end(facts: LeaseFacts) -> set[str]:
@@ -120,6 +130,14 @@ def expires_at_of(facts: LeaseFacts) -> float | None:
         if each.tags.get(tag.EXPIRES_AT, "").isdigit():
             return float(each.tags[tag.EXPIRES_AT])
     return None
+
+
+def is_settled(documents: Collection[str]) -> bool:
+    """Whether a lease that EC2 shows nothing of is over, by its documents: told to stop, and no launch is open."""
+    names = {key.partition("/launch/")[2] for key in documents if "/launch/" in key}
+    answered = {name.removesuffix(".answer.json") for name in names if name.endswith(".answer.json")}
+    begun = {name.removesuffix(".json") for name in names if not name.endswith(".answer.json")}
+    return begun <= answered and any(key.endswith("/stop.json") for key in documents)
 
 
 def candidate_of(spec: LaunchRequest, instance: Instance, *, region: str) -> LaunchCandidate | None:

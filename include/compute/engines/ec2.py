@@ -24,6 +24,7 @@ from include.compute.ec2.lease_view import (
     how_it_ended,
     ids_to_end,
     is_fresh,
+    is_settled,
     may_still_appear,
     state_of,
 )
@@ -151,19 +152,37 @@ class Ec2Engine:
         by_lease: dict[str, list[Instance]] = {}
         for instance in shown:
             by_lease.setdefault(instance.lease_id, []).append(instance)
-        known = {lease_of(key) for key, _ in self._store.list(ROOT)}
-        if group_id is not None:
-            known = {lease_id for lease_id in known if lease_id.rpartition("-g")[0] == group_id}
-        known = {lease_id for lease_id in known if (spec := self._spec(lease_id)) and spec.engine == self.name}
+        documents: dict[str, set[str]] = {}
+        for key, _ in self._store.list(ROOT):
+            documents.setdefault(lease_of(key), set()).add(key)
+        wanted = (each for each in documents if group_id in {None, each.rpartition("-g")[0]})
+        specs = {lease_id: spec for lease_id in wanted if (spec := self._spec(lease_id)) and spec.engine == self.name}
         return tuple(
-            self._lease(lease_id, self._facts(lease_id, tuple(by_lease.get(lease_id, ()))))
-            for lease_id in sorted(known | set(by_lease))
+            self._over(specs[lease_id])
+            if lease_id in specs and lease_id not in by_lease and is_settled(documents[lease_id])
+            else self._lease(lease_id, self._facts(lease_id, tuple(by_lease.get(lease_id, ()))))
+            for lease_id in sorted({*specs, *by_lease})
             if lease_id
         )
 
+    @staticmethod
+    def _over(spec: LaunchRequest) -> Lease:
+        """A lease of the past; most are, so nothing more is read of it."""
+        return Lease(
+            lease_id=spec.lease_id,
+            group_id=spec.group_id,
+            state=LeaseState.ENDED,
+            dag_id=spec.dag_id,
+            run_id=spec.run_id,
+        )
+
     def stop_all(self, *, reason: str) -> ReleaseReport:
-        """End every lease of this installation that still lives."""
-        alive = [lease.lease_id for lease in self.find() if lease.state is not LeaseState.ENDED]
+        """End every lease of this installation that still lives, or whose machines do."""
+        alive = [
+            lease.lease_id
+            for lease in self.find()
+            if lease.state is not LeaseState.ENDED or any(each.ended_at is None for each in lease.billed)
+        ]
         ended, left = self._end(alive, reason=reason)
         return ReleaseReport(ended=ended, left=left)
 
@@ -260,12 +279,12 @@ class Ec2Engine:
 
     def _terminate_all(self, leases: list[LeaseKeys]) -> tuple[dict[str, LeaseFacts], Exception | None]:
         """Terminate until nothing of the leases is left, also what EC2 shows late; the last refusal is returned."""
-        deadline = self._clock.monotonic() + ENDED_WITHIN_S
+        deadline, since = self._clock.monotonic() + ENDED_WITHIN_S, self._clock.now()
         problem: Exception | None = None
         while True:
             facts = {keys.lease_id: self._facts(keys.lease_id) for keys in leases}
             now = self._clock.now()
-            unsettled = [each for each in facts.values() if each.live or may_still_appear(each, now=now)]
+            unsettled = [each for each in facts.values() if each.live or may_still_appear(each, now=now, since=since)]
             if not unsettled or self._clock.monotonic() >= deadline:
                 return facts, problem
             problem = self._terminate(sorted(set().union(*(ids_to_end(each) for each in unsettled))))

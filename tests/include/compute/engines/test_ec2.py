@@ -173,6 +173,10 @@ class TestLostAnswers:
         with pytest.raises(NoCapacityError, match="RequestLimitExceeded"):
             rig.engine.launch(rig.request())
         assert rig.fleets() == len(PAUSES_S) + 1
+        assert rig.log().last()[1].instances == (), "a throttled call has made nothing"
+        began = rig.clock.elapsed
+        rig.engine.stop(LEASE, reason="given up")
+        assert rig.clock.elapsed == began
 
     def test_a_token_of_other_parameters_is_given_up_for_a_new_one(self, rig: Rig):
         rig.double.faults.add(action="CreateFleet", match={"DryRun": ""}, code="IdempotentParameterMismatch")
@@ -310,6 +314,13 @@ class TestGang:
         assert len(rig.log().answer_of(1).discarded) == 3
         assert rig.state() is LeaseState.STARTING
         assert len(rig.engine.describe(LEASE).billed) == 7
+
+    def test_a_part_that_ec2_does_not_know_yet_is_ended_as_soon_as_it_does(self, rig_with: Callable[..., Rig]):
+        rig = rig_with(market=Market.of(capacity=[{"purchase": "spot", "instances": 3}]), visible_after_s=3.0)
+        rig.engine = rig.another_process(launching=TakesFewer)
+        lease = rig.engine.launch(rig.request(LEASE, SPOT, ON_DEMAND, instances=4))
+        assert {each.purchase for each in rig.living()} == {"on-demand"}
+        assert lease.state is LeaseState.STARTING
 
     def test_a_lost_node_ends_the_lease_and_stop_ends_the_others(self, rig: Rig):
         rig.engine.launch(rig.request(LEASE, SPOT, instances=3))
@@ -636,6 +647,25 @@ class TestEnd:
         other.engine.release("train-abc")
         assert len(rig.living()) == 1
         assert rig.state() is LeaseState.STARTING
+
+    def test_all_are_stopped_also_those_whose_agent_has_left(self, rig: Rig):
+        for lease in ("train-abc-g1", "work-abc-g1"):
+            rig.engine.launch(rig.request(lease))
+        rig.boot("train-abc-g1")
+        rig.last_word("idle", "train-abc-g1")
+        report = rig.engine.stop_all(reason="off")
+        assert set(report.ended) == {"train-abc-g1", "work-abc-g1"}
+        assert rig.living() == []
+        assert rig.engine.stop_all(reason="off").ended == {}
+
+    def test_a_lease_of_the_past_is_found_without_asking_much(self, rig: Rig):
+        rig.engine.launch(rig.request())
+        rig.engine.stop(LEASE, reason="x")
+        rig.wait(2 * 86_400)
+        before = rig.calls("DescribeInstances")
+        (lease,) = rig.engine.find()
+        assert (lease.state, lease.run_id) == (LeaseState.ENDED, "run-1")
+        assert rig.calls("DescribeInstances") == before + 1
 
     def test_instances_whose_documents_are_lost_are_found_and_ended(self, rig: Rig):
         rig.engine.launch(rig.request())
