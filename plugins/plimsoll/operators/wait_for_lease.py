@@ -117,7 +117,6 @@ class WaitForLeaseOperator(BaseOperator):
         if beats or installation.ledger.open_lease(capacity.group_id) != lease_id:
             return
         self.log.warning("lease %s did not come up (%s): ending it", lease_id, why)
-        installation.driver.end_lease(lease_id, reason=reason)
         record_alert(
             installation.ledger,
             kind="interruption",
@@ -126,3 +125,4 @@ class WaitForLeaseOperator(BaseOperator):
             key=lease_id,
             message=f"the machine of lease {lease_id} did not come up: {why}",
         )
+        installation.driver.end_lease(lease_id, reason=reason)

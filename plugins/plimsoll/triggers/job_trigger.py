@@ -16,7 +16,7 @@ from plimsoll.hooks.budget_watch import Budget, crossed
 from plimsoll.hooks.instance_watch import InstanceWatch
 from plimsoll.hooks.rented import Instances
 from plimsoll.hooks.short_wait import numbered
-from plimsoll.triggers.silence import Silence, seconds_left
+from plimsoll.triggers.silence import READ_PATIENCE_S, Silence, seconds_left
 
 _POLL_S = 0.4
 # A clear re-attaches within seconds, and this trigger's on_kill runs beside it; the limit of on_kill is 30 s.
@@ -71,7 +71,7 @@ class JobTrigger(BaseTrigger):
         self.leave_by = leave_by
         self.look_again_s = look_again_s
         self.rebalance_seen = rebalance_seen
-        self.printed = printed
+        self.printed = self._shown = printed
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Stored form; new arguments get defaults, old ones are never renamed."""
@@ -99,29 +99,38 @@ class JobTrigger(BaseTrigger):
         ``exited``, ``lost``, ``budget_80``, ``budget_reached``, ``rebalance`` or ``look_again``, each with the lease
         and with how much of the log was printed.
         """
-        store = ObjectStore(Settings.from_environment().store)
-        printed, began = self.printed, time.monotonic()
+        store = ObjectStore(Settings.from_environment().store, patience_s=READ_PATIENCE_S)
+        began = time.monotonic()
         boot_s = 0.0 if self.boot_until is None else seconds_left(self.boot_until, at_most=self.boot_s)
         silence = Silence(lost_after_s=self.lost_after_s, boot_s=boot_s)
         watch = InstanceWatch(self.instances)
-        self.log.info("watching %s on %s (its log from chunk %d on)", self.base, self.lease_id, printed + 1)
+        self.log.info("watching %s on %s (its log from chunk %d on)", self.base, self.lease_id, self._shown + 1)
         while True:
-            job = await store.get_json_async(f"{self.base}/heartbeat.json") or {}
-            lease = await store.get_json_async(f"leases/{self.lease_id}/heartbeat.json") or {}
-            printed = await self._print_log(store, printed)
-            silence.hear(job, lease)
-            event = self._end(job, lease, printed) or self._loss(silence, watch) or self._news(lease, began)
-            if event is not None:
-                known = {"base": self.base, "printed": printed, "rebalance_seen": self.rebalance_seen}
-                yield TriggerEvent({**known, **event, "lease_id": self.lease_id})
-                return
+            heard = await silence.listen(self._read(store))
+            if heard is not None:
+                job, lease = heard
+                silence.hear(job, lease)
+                event = self._end(job, lease) or self._loss(silence, watch) or self._news(lease, began)
+                if event is not None:
+                    known = {"base": self.base, "printed": self._shown, "rebalance_seen": self.rebalance_seen}
+                    yield TriggerEvent({**known, **event, "lease_id": self.lease_id})
+                    return
             await asyncio.sleep(_POLL_S)
 
-    @staticmethod
-    def _end(job: dict[str, Any], lease: dict[str, Any], printed: int) -> dict[str, Any] | None:
+    async def _read(self, store: ObjectStore) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The two heartbeats; what is new in the log is printed, and stays so should a later read fail."""
+        job = await store.get_json_async(f"{self.base}/heartbeat.json") or {}
+        lease = await store.get_json_async(f"leases/{self.lease_id}/heartbeat.json") or {}
+        while (chunk := await store.get_async(log_chunk_key(self.base, self._shown + 1))) is not None:
+            self._shown += 1
+            for line in numbered(chunk, self._shown):
+                self.log.info("%s", line)
+        return job, lease
+
+    def _end(self, job: dict[str, Any], lease: dict[str, Any]) -> dict[str, Any] | None:
         """What the documents themselves say."""
         if job.get("state") == "exited":
-            return {"status": "exited"} if printed >= int(job.get("chunks", 0)) else None
+            return {"status": "exited"} if self._shown >= int(job.get("chunks", 0)) else None
         if lease.get("state") == "ended":
             return {"status": "lost", "why": lease.get("reason", "")}
         return None
@@ -146,13 +155,6 @@ class JobTrigger(BaseTrigger):
         if self.look_again_s is not None and time.monotonic() - began > self.look_again_s:
             return {"status": "look_again"}
         return None
-
-    async def _print_log(self, store: ObjectStore, printed: int) -> int:
-        while (chunk := await store.get_async(log_chunk_key(self.base, printed + 1))) is not None:
-            printed += 1
-            for line in numbered(chunk, printed):
-                self.log.info("%s", line)
-        return printed
 
     async def on_kill(self) -> None:
         """Stop the lease if nobody came back: mark-failed and clear look alike from here.

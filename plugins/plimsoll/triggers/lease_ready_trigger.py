@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from include.config.settings import Settings
 from include.core.store import ObjectStore
 from plimsoll.hooks.instance_watch import InstanceWatch
 from plimsoll.hooks.rented import Instances
-from plimsoll.triggers.silence import seconds_left
+from plimsoll.triggers.silence import READ_PATIENCE_S, Silence, seconds_left
 
 _POLL_S = 0.4
 
@@ -47,19 +46,24 @@ class LeaseReadyTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the state of the first heartbeat, ``gone`` or ``silent``."""
-        store = ObjectStore(Settings.from_environment().store)
-        watch, began = InstanceWatch(self.instances), time.monotonic()
+        store = ObjectStore(Settings.from_environment().store, patience_s=READ_PATIENCE_S)
         left = math.inf if self.until is None else seconds_left(self.until, at_most=self.boot_s)
+        silence, watch = Silence(lost_after_s=left), InstanceWatch(self.instances)
+        key = f"leases/{self.lease_id}/heartbeat.json"
         while True:
-            waited = time.monotonic() - began
-            beat = await store.get_json_async(f"leases/{self.lease_id}/heartbeat.json")
-            if beat is not None:
-                yield TriggerEvent({"status": beat["state"], "lease_id": self.lease_id})
+            beats = await silence.listen(self._read(store, key))
+            if beats:
+                yield TriggerEvent({"status": beats[0]["state"], "lease_id": self.lease_id})
                 return
-            if gone := watch.look(silent_s=waited):
+            if gone := watch.look(silent_s=silence.seconds):
                 yield TriggerEvent({"status": "gone", "lease_id": self.lease_id, "why": gone})
                 return
-            if waited > left:
+            if silence.too_long:
                 yield TriggerEvent({"status": "silent", "lease_id": self.lease_id})
                 return
             await asyncio.sleep(_POLL_S)
+
+    @staticmethod
+    async def _read(store: ObjectStore, key: str) -> list[dict[str, Any]]:
+        beat = await store.get_json_async(key)
+        return [] if beat is None else [beat]

@@ -12,10 +12,11 @@ import pytest
 from include.core.store import ObjectStore
 from plimsoll.hooks import instance_watch
 from plimsoll.hooks.aws_clients import Boto3Clients
-from plimsoll.triggers import job_trigger, lease_ready_trigger
+from plimsoll.triggers import job_trigger, lease_ready_trigger, silence
 from plimsoll.triggers.capacity_trigger import CapacityTrigger
 from plimsoll.triggers.job_trigger import JobTrigger
 from plimsoll.triggers.lease_ready_trigger import LeaseReadyTrigger
+from tests.support.eventually import eventually
 
 BASE, LEASE = "runs/w/r/jobs/train-1", "train-x-g1"
 INSTANCES = {"region": "us-east-1", "ids": ["i-0123456789abcdef0"]}
@@ -221,3 +222,71 @@ def test_ec2_is_asked_for_the_state_of_each_instance(s3_environment: str, monkey
     assert instance_watch.gone_instance(region, ids) == ""
     client.terminate_instances(InstanceIds=ids[1:])
     assert instance_watch.gone_instance(region, ids) == f"{ids[1]} is terminated"
+
+
+class BrokenStore:
+    """A store that fails for a while, as an object store in an outage does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, fails: int, each_s: float = 0.0) -> None:
+        self.left, self.each_s = fails, each_s
+        read = ObjectStore.get_async
+
+        async def reading(store: ObjectStore, key: str) -> bytes | None:
+            if self.left > 0:
+                self.left -= 1
+                await asyncio.sleep(each_s)
+                raise ConnectionError("the store does not answer")
+            return await read(store, key)
+
+        monkeypatch.setattr(ObjectStore, "get_async", reading)
+
+
+def test_an_outage_of_the_store_is_no_silence_of_the_lease(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    working(store)
+    broken = BrokenStore(monkeypatch, fails=5, each_s=0.1)
+
+    async def watched() -> dict[str, Any]:
+        async def beat_again() -> None:
+            await eventually(lambda: not broken.left)
+            await asyncio.sleep(0.1)
+            store.put_json(f"{BASE}/heartbeat.json", {"sequence": 2, "state": "exited", "chunks": 0})
+
+        beating = asyncio.create_task(beat_again())
+        event = await anext(watch(lost_after_s=0.3).run())
+        await beating
+        return event.payload
+
+    assert asyncio.run(watched())["status"] == "exited"
+    assert [record.message for record in caplog.records].count(
+        "the store does not answer, this watch goes on: the store does not answer"
+    ) == 1
+
+
+def test_an_outage_without_end_fails_the_watch(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    BrokenStore(monkeypatch, fails=10**9)
+    monkeypatch.setattr(silence, "_LONGEST_OUTAGE_S", 0.1)
+    for trigger in (watch(), LeaseReadyTrigger(lease_id=LEASE, until=time.time() + 900, boot_s=900.0)):
+        with pytest.raises(ConnectionError):
+            first_event(trigger)
+
+
+def test_lines_that_were_printed_before_an_outage_are_not_printed_again(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, word in enumerate(("first", "second"), start=1):
+        store.put(f"{BASE}/log/{number:06d}", f"{word} line\n".encode())
+    store.put_json(f"{BASE}/heartbeat.json", {"sequence": 2, "state": "exited", "chunks": 2})
+    read, failed = ObjectStore.get_async, []
+
+    async def reading(found: ObjectStore, key: str) -> bytes | None:
+        if key.endswith("log/000002") and not failed:
+            failed.append(key)
+            raise ConnectionError("the store does not answer")
+        return await read(found, key)
+
+    monkeypatch.setattr(ObjectStore, "get_async", reading)
+    assert first_event(watch())["printed"] == 2
+    said = capsys.readouterr().out
+    assert [said.count(f"{word} line") for word in ("first", "second")] == [1, 1]
