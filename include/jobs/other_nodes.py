@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from include.core.errors import PlimsollError, UserError
+from include.core.errors import PlimsollError, PreemptedError, UserError
 from include.core.node_place import NodePlace
 from include.core.store import ObjectStore
 
@@ -15,8 +15,8 @@ PATIENCE_S = 5.0
 _LOOK_EVERY_S = 0.2
 
 
-def raise_failure_elsewhere(store: ObjectStore, *, base: str, node: NodePlace, patience_s: float = PATIENCE_S) -> None:
-    """Raise what another node failed of, where this one only saw its peers go away.
+def raise_outcome_elsewhere(store: ObjectStore, *, base: str, node: NodePlace, patience_s: float = PATIENCE_S) -> None:
+    """Raise what another node failed of, or that it has left at a commit, where this one only saw its peers go away.
 
     Returns without an error where no node tells of one: then one of them was lost, which is nobody's mistake.
 
@@ -28,6 +28,7 @@ def raise_failure_elsewhere(store: ObjectStore, *, base: str, node: NodePlace, p
 
     Raises:
         UserError: On another node a person must change something.
+        PreemptedError: Another node has told of the commit at which all of them left.
         PlimsollError: The worker of another node failed.
     """
     if node.rank != 0:
@@ -39,6 +40,8 @@ def raise_failure_elsewhere(store: ObjectStore, *, base: str, node: NodePlace, p
             message = f"node {rank}: {outcome.get('error')}"
             if outcome.get("status") == "bad_input":
                 raise UserError(message)
+            if outcome.get("status") == "preempted":
+                raise PreemptedError(step=int(outcome["step"]), checkpoint=str(outcome["checkpoint"]))
             if outcome.get("status") == "error":
                 raise PlimsollError(message)
         if time.monotonic() > end:

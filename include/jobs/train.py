@@ -14,7 +14,7 @@ from include.core.contracts.measured import OUT_OF_MEMORY, OutOfMemory
 from include.core.errors import PlimsollError, PreemptedError, UserError
 from include.core.json_codec import to_json
 from include.jobs.context import JobContext
-from include.jobs.other_nodes import raise_failure_elsewhere
+from include.jobs.other_nodes import raise_outcome_elsewhere
 from include.training.launcher import launch_training
 from include.training.outcome import WorkerOrder, WorkerOutcome
 
@@ -36,7 +36,7 @@ def run(context: JobContext) -> TrainResult:
     if outcome is not None and outcome.status == "out_of_memory":
         outcome = _try_fallback(context, outcome)
     if outcome is None and context.node is not None:
-        raise_failure_elsewhere(context.store, base=context.request.base, node=context.node)
+        raise_outcome_elsewhere(context.store, base=context.request.base, node=context.node)
     if outcome is None:
         _die_by_signal()
     if outcome.status == "preempted":

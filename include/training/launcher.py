@@ -37,6 +37,8 @@ _FIRST_LOOK_EVERY_S = 0.2
 _STORE_PATIENCE_S = 5.0
 # What a torchrun whose workers have all left their outcomes may take to leave as well.
 _BARRIER_GRACE_S = 3.0
+# On several nodes it may wait for those whose last save takes a little longer.
+_BARRIER_GRACE_OF_NODES_S = 10.0
 # An elastic training goes on for as long as there are workers: losing one is no error that would be counted.
 _RESTARTS_OF_ELASTIC = 10_000
 # How long nodes of one attempt may wait for each other; their agents have started it at the same time.
@@ -237,24 +239,33 @@ def _wait(process: subprocess.Popen[bytes], account: _AccountPublisher, order: W
             return process.wait(timeout=account.next_look_s)
         except subprocess.TimeoutExpired:
             account.publish(exact=False)
-        if order.request.rendezvous is None or order.node is not None:
+        if order.request.rendezvous is None and order.node is None:
             continue
         outcomes = _outcomes(order.job_dir, workers_here(order))
-        if not _has_left(outcomes, noticed=(order.job_dir / NOTICE).exists()):
+        if not _has_left(order, outcomes):
             continue
         if told_at is None:
             told_at = time.monotonic()
-            process.terminate()
-        elif None not in outcomes and time.monotonic() - told_at > _BARRIER_GRACE_S:
+            if order.node is None:
+                process.terminate()
+        elif None not in outcomes and time.monotonic() - told_at > _barrier_grace_s(order):
             # It waits for the other nodes inside a native call, where no signal handler of Python's is run.
             process.kill()
 
 
-def _has_left(outcomes: list[WorkerOutcome | None], *, noticed: bool) -> bool:
-    """Whether this node's part in an elastic training is over, which its torchrun does not see.
+def _barrier_grace_s(order: WorkerOrder) -> float:
+    return _BARRIER_GRACE_S if order.node is None else _BARRIER_GRACE_OF_NODES_S
 
-    It would start a worker again that can only fail again, or wait minutes for the nodes that go on.
+
+def _has_left(order: WorkerOrder, outcomes: list[WorkerOutcome | None]) -> bool:
+    """Whether this node's part in the training is over, which its torchrun does not see.
+
+    An elastic one would start a worker again that can only fail again, or wait minutes for the nodes that go on; one
+    of nodes that belong together would wait minutes for a node that is lost.
     """
+    if order.node is not None:
+        return None not in outcomes
+    noticed = (order.job_dir / NOTICE).exists()
     return _failure(outcomes) is not None or (None not in outcomes and noticed)
 
 

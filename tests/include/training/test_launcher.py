@@ -166,6 +166,17 @@ def test_several_nodes_meet_and_none_starts_again_alone(order: WorkerOrder, rank
     assert any(f"is_host={'true' if rank == 0 else 'false'}" in part for part in command)
 
 
+def test_a_node_that_is_done_does_not_wait_for_one_that_is_lost(
+    order: WorkerOrder, file_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = WorkerOutcome(status="preempted", step=4, checkpoint_uri="file:///x")
+    deaf = "import json, os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    deaf += f"os.chdir({str(order.job_dir)!r})\n{dump('worker_outcome.json', left.model_dump())}time.sleep(250)"
+    monkeypatch.setattr(launcher, "_command", lambda *_: [sys.executable, "-c", deaf])
+    monkeypatch.setattr(launcher, "_BARRIER_GRACE_OF_NODES_S", 0.2)
+    assert launcher.launch_training(on_nodes(order, rank=0, workers=2), store=file_store) == left
+
+
 def test_workers_use_the_interface_by_which_the_nodes_reach_each_other(order: WorkerOrder) -> None:
     environment = launcher._environment(on_nodes(order, rank=0, workers=2))
     assert environment["GLOO_SOCKET_IFNAME"] == environment["NCCL_SOCKET_IFNAME"] == "lo"
