@@ -11,17 +11,14 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     BeforeValidator,
     Field,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
 from include.catalog.catalog_file import Chip, Usd
 from include.catalog.local import THIS_MACHINE
-from include.config.loader import describe
+from include.config.loader import read_model_file
 from include.config.schedule import Edge
-from include.config.yaml_text import LONGEST_TEXT_BYTES, parse_yaml
-from include.core.errors import UserError
 from include.core.regions import CLOUD_REGIONS, HERE, WORLD
 
 EXAMPLE = Path(__file__).with_name("own_catalog_example.yaml")
@@ -170,17 +167,4 @@ def read_own_catalog(path: Path) -> OwnCatalog:
     Raises:
         UserError: The file cannot be read or has mistakes; one line for each of them.
     """
-    try:
-        with path.open("rb") as file:
-            text = file.read(LONGEST_TEXT_BYTES + 1).decode("utf-8")
-        raw = parse_yaml(text)
-    except (OSError, ValueError) as error:
-        raise UserError("cannot read the catalog file", where=str(path), found=str(error)) from error
-    if not isinstance(raw, dict):
-        raise UserError("a catalog file is a mapping", where=str(path), found=type(raw).__name__)
-    try:
-        return OwnCatalog.model_validate(raw)
-    except ValidationError as error:
-        lines = describe(error, raw, root=OwnCatalog)
-        head = f"{path.name}: {len(lines)} mistake{'s' if len(lines) > 1 else ''}"
-        raise UserError("\n  ".join([head, *lines]), where=str(path)) from error
+    return read_model_file(path, OwnCatalog, what="catalog", keys=f"keys: {', '.join(OwnCatalog.model_fields)}")

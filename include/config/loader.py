@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -14,8 +14,9 @@ from pydantic_core import ErrorDetails
 from include.config.run_options import RunOptions
 from include.config.workload import Workload
 from include.config.yaml_text import LONGEST_TEXT_BYTES, parse_yaml
-from include.core.errors import WorkloadError
+from include.core.errors import UserError, WorkloadError
 
+Model = TypeVar("Model", bound=BaseModel)
 _LONGEST_FOUND = 80
 # What `describe` is asked about, by the title that pydantic gives its errors.
 _ROOTS: dict[str, type[BaseModel]] = {model.__name__: model for model in (Workload, RunOptions)}
@@ -115,17 +116,46 @@ def describe(error: ValidationError, raw: Any = None, *, root: type[BaseModel] |
     return lines
 
 
-def _read(path: Path) -> str:
-    with path.open("rb") as file:
-        content = file.read(LONGEST_TEXT_BYTES + 1)
+def read_model_file(
+    path: Path, model: type[Model], *, what: str, keys: str, todo: str = "", error: type[UserError] = UserError
+) -> Model:
+    """Read a YAML file that a person writes, of bounded length, and check it.
+
+    Args:
+        path: The file.
+        model: What has to be in it.
+        what: What kind of file it is, for messages.
+        keys: What a file of that kind has to hold, for messages.
+        todo: What to do about any mistake.
+        error: Class of what is raised.
+
+    Raises:
+        UserError: Of the class ``error``: the file cannot be read, is too long, or has mistakes, which are all listed.
+    """
+
+    def refusal(message: str, found: str = "", allowed: str = "") -> UserError:
+        return error(message, where=str(path), found=found, allowed=allowed, todo=todo)
+
+    try:
+        with path.open("rb") as file:
+            content = file.read(LONGEST_TEXT_BYTES + 1)
+    except OSError as cause:
+        raise refusal(f"cannot read the {what} file", str(cause)) from cause
     if len(content) > LONGEST_TEXT_BYTES:
-        raise WorkloadError(
-            "the workload file is too long",
-            where=str(path),
-            found=f"more than {LONGEST_TEXT_BYTES} bytes",
-            allowed=f"up to {LONGEST_TEXT_BYTES} bytes",
-        )
-    return content.decode("utf-8")
+        limit = f"{LONGEST_TEXT_BYTES} bytes"
+        raise refusal(f"the {what} file is too long", f"more than {limit}", f"up to {limit}")
+    try:
+        raw = parse_yaml(content.decode("utf-8"))
+    except ValueError as cause:
+        raise refusal(f"cannot read the {what} file: not a YAML file that can be used", str(cause)) from cause
+    if not isinstance(raw, dict):
+        raise refusal(f"a {what} file is a mapping", _found(raw), keys)
+    try:
+        return model.model_validate(raw)
+    except ValidationError as cause:
+        lines = describe(cause, raw, root=model)
+        head = f"{path.name}: {len(lines)} mistake{'s' if len(lines) > 1 else ''}"
+        raise refusal("\n  ".join([head, *lines])) from cause
 
 
 def load_workload(path: Path) -> Workload:
@@ -134,25 +164,8 @@ def load_workload(path: Path) -> Workload:
     Raises:
         WorkloadError: The file cannot be read or has mistakes; all of them are listed.
     """
-    try:
-        text = _read(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorkloadError("cannot read the workload file", where=str(path), found=str(error)) from error
-    try:
-        raw = parse_yaml(text)
-    except ValueError as error:
-        raise WorkloadError("not a YAML file that can be used", where=str(path), found=str(error)) from error
-    if not isinstance(raw, dict):
-        raise WorkloadError(
-            "a workload file is a mapping", where=str(path), found=_found(raw), allowed="keys: name, ..."
-        )
-    try:
-        workload = Workload.model_validate(raw)
-        _refuse_unfinished_chain(workload, path)
-    except ValidationError as error:
-        lines = describe(error, raw)
-        head = f"{path.name}: {len(lines)} mistake{'s' if len(lines) > 1 else ''}"
-        raise WorkloadError("\n  ".join([head, *lines]), where=str(path)) from error
+    workload = read_model_file(path, Workload, what="workload", keys="keys: name, ...", error=WorkloadError)
+    _refuse_unfinished_chain(workload, path)
     return workload
 
 

@@ -7,14 +7,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from include.config.loader import describe
+from include.config.loader import read_model_file
 from include.config.schedule import Edge
 from include.config.settings import REPO, Settings
-from include.config.yaml_text import LONGEST_TEXT_BYTES, parse_yaml
 from include.core.contracts.plan import Criticality
-from include.core.errors import UserError
 
 DEFAULT = "default"
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.@ -]{0,99}$"
@@ -129,22 +127,4 @@ def read_quota_file(path: Path) -> QuotaFile:
         UserError: The file cannot be read or has mistakes; one line for each of them.
     """
     todo = "mend the file, or unset PLIMSOLL_QUOTA_FILE; docs/how-to/share-gpus-between-teams.md shows one"
-    try:
-        with path.open("rb") as file:
-            text = file.read(LONGEST_TEXT_BYTES + 1).decode("utf-8")
-        if len(text) > LONGEST_TEXT_BYTES:
-            allowed = f"up to {LONGEST_TEXT_BYTES} bytes"
-            raise UserError("the quota file is too long", where=str(path), allowed=allowed, todo=todo)
-        raw = parse_yaml(text)
-    except (OSError, ValueError) as error:
-        raise UserError("cannot read the quota file", where=str(path), found=str(error), todo=todo) from error
-    if not isinstance(raw, dict):
-        raise UserError(
-            "a quota file is a mapping", where=str(path), found=type(raw).__name__, allowed=_EXAMPLE, todo=todo
-        )
-    try:
-        return QuotaFile.model_validate(raw)
-    except ValidationError as error:
-        lines = describe(error, raw, root=QuotaFile)
-        head = f"{path.name}: {len(lines)} mistake{'s' if len(lines) > 1 else ''}"
-        raise UserError("\n  ".join([head, *lines]), where=str(path), todo=todo) from error
+    return read_model_file(path, QuotaFile, what="quota", keys=_EXAMPLE, todo=todo)

@@ -6,12 +6,11 @@ import math
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from include.catalog.loader import load_chips
-from include.config.loader import describe
+from include.config.loader import read_model_file
 from include.config.schedule import Edge
-from include.config.yaml_text import LONGEST_TEXT_BYTES, parse_yaml
 from include.core.errors import UserError
 from include.sizing.packing_items import COMPUTE_UNITS, MIB_PER_GIB, Device, Isolation, Item, Terms
 
@@ -116,22 +115,7 @@ def load_packing(path: Path) -> PackingFile:
     Raises:
         UserError: It cannot be read or has mistakes, which are all listed, or a device has more memory than there is.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(LONGEST_TEXT_BYTES + 1)
-        if len(content) > LONGEST_TEXT_BYTES:
-            raise UserError("the packing file is too long", where=str(path), allowed=f"{LONGEST_TEXT_BYTES} bytes")
-        raw = parse_yaml(content.decode("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError("cannot read the packing file", where=str(path), found=str(error)) from error
-    if not isinstance(raw, dict):
-        raise UserError("a packing file is a mapping", where=str(path), allowed="keys: name, devices, models, ...")
-    try:
-        packing = PackingFile.model_validate(raw)
-    except ValidationError as error:
-        lines = describe(error, raw)
-        head = f"{path.name}: {len(lines)} mistake{'s' if len(lines) > 1 else ''}"
-        raise UserError("\n  ".join([head, *lines]), where=str(path)) from error
+    packing = read_model_file(path, PackingFile, what="packing", keys="keys: name, devices, models, ...")
     for group in packing.devices:
         _refuse_more_than_there_is(group, path)
     return packing

@@ -190,6 +190,13 @@ def test_what_is_no_catalog_is_said(tmp_path, content):
         read_own_catalog(path)
 
 
+def test_a_file_that_is_too_long_is_told_so(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("# " + "x" * 300_000)
+    with pytest.raises(UserError, match=r"the catalog file is too long.*mine\.yaml.*allowed: up to 262144 bytes"):
+        read_own_catalog(path)
+
+
 def test_a_file_that_is_not_there_is_a_mistake(tmp_path):
     with pytest.raises(UserError, match="cannot read the catalog file"):
         read_own_catalog(tmp_path / "nowhere.yaml")
