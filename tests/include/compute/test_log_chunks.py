@@ -103,3 +103,11 @@ def test_output_during_an_outage_is_not_lost(rig, monkeypatch):
     rig.clock.sleep(RETRY_AFTER_S)
     assert rig.shipper.ship(final=True)
     assert b"".join(rig.chunks()) == b"0\n1\n2\n"
+
+
+def test_nodes_but_the_first_have_logs_of_their_own(rig):
+    other = LogShipper(path=rig.path, base="base", link=StoreLink(rig.store, rig.clock), clock=rig.clock, node_rank=1)
+    rig.write(b"one\n")
+    other.ship(final=True)
+    assert rig.chunks() == []
+    assert rig.store.get("base/log-1/000001") == b"one\n"
