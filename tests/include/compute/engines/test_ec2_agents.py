@@ -26,6 +26,12 @@ _FOR_BUCKETS = (
 )  # fmt: skip
 
 
+@pytest.fixture(params=["file", pytest.param("s3", marks=pytest.mark.long)])
+def any_store(request: pytest.FixtureRequest) -> ObjectStore:
+    """Agents on S3 are shown with the local engine; here they only take longer."""
+    return request.getfixturevalue(f"{request.param}_store")
+
+
 class Ec2Bench(Bench):
     """Requests name the engine and its candidates."""
 
