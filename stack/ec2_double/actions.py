@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from stack.ec2_double import fleets, instance_types, instances, interfaces, network, prices, resources, tags, templates
+from stack.ec2_double import (
+    fleets,
+    instance_types,
+    instances,
+    interfaces,
+    network,
+    prices,
+    resources,
+    spot_requests,
+    tags,
+    templates,
+)
 from stack.ec2_double.tokens import Handler
 
 OWN: dict[str, Handler] = {
     "AllocateAddress": resources.allocate_address,
     "AssociateAddress": interfaces.associate_address,
-    "CancelSpotInstanceRequests": resources.cancel_spot_instance_requests,
+    "CancelSpotInstanceRequests": spot_requests.cancel_spot_instance_requests,
     "CreateFleet": fleets.create_fleet,
     "CreateLaunchTemplate": templates.create_launch_template,
     "CreateLaunchTemplateVersion": templates.create_launch_template_version,
@@ -36,7 +47,7 @@ OWN: dict[str, Handler] = {
     "DescribeNetworkInterfaces": interfaces.describe_network_interfaces,
     "DescribeSecurityGroups": network.describe_security_groups,
     "DescribeSnapshots": resources.describe_snapshots,
-    "DescribeSpotInstanceRequests": resources.describe_spot_instance_requests,
+    "DescribeSpotInstanceRequests": spot_requests.describe_spot_instance_requests,
     "DescribeSpotPriceHistory": prices.describe_spot_price_history,
     "DescribeSubnets": network.describe_subnets,
     "DescribeTags": tags.describe_tags,

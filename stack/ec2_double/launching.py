@@ -11,14 +11,14 @@ from typing import Any
 
 from stack.ec2_double import network
 from stack.ec2_double.account import Account
-from stack.ec2_double.answers import shown_tags, tags_of
+from stack.ec2_double.answers import tags_of
+from stack.ec2_double.booking import book_spot_request, book_volumes
 from stack.ec2_double.errors import AwsError
 from stack.ec2_double.interfaces import book_interface
 from stack.ec2_double.quotas import vcpus_left
 from stack.ec2_double.records import Instance
 
 _IMAGE = re.compile(r"ami-[0-9a-f]{8}([0-9a-f]{9})?|resolve:ssm:.+")
-_ROOT = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 8}}
 # "User data is limited to 16 KB, in raw form, before it is base64-encoded."
 _MOST_USER_DATA = 16 * 1024
 
@@ -165,8 +165,8 @@ def _launch_one(account: Account, order: LaunchOrder, *, reservation_id: str) ->
     if order.purchase == "spot":
         account.started += 1
         instance.spot_number = account.started
-        _book_spot_request(account, instance)
-    _book_volumes(account, instance)
+        book_spot_request(account, instance)
+    book_volumes(account, instance)
     book_interface(account, instance)
     return instance
 
@@ -175,56 +175,3 @@ def _wants_public(parameters: Mapping[str, Any]) -> bool:
     """Subnets of a default VPC give a public address unless the interface says otherwise."""
     interfaces = parameters.get("NetworkInterfaces") or [{}]
     return bool(interfaces[0].get("AssociatePublicIpAddress", True))
-
-
-def _book_spot_request(account: Account, instance: Instance) -> None:
-    request_id = account.new_id("sir")
-    instance.spot_request_id = request_id
-    account.kind("spot-request")[request_id] = {
-        "Region": instance.region,
-        "SpotInstanceRequestId": request_id,
-        "InstanceId": instance.instance_id,
-        "CreateTime": instance.launched_at,
-        "State": "active",
-        "Status": {
-            "Code": "fulfilled",
-            "Message": "Your spot request is fulfilled.",
-            "UpdateTime": instance.launched_at,
-        },
-        "Type": "one-time",
-        "LaunchedAvailabilityZone": instance.zone,
-        "InstanceInterruptionBehavior": "terminate",
-        "ProductDescription": "Linux/UNIX",
-        "Tags": shown_tags(tags_of(instance.launch, "spot-instances-request")),
-    }
-
-
-def _book_volumes(account: Account, instance: Instance) -> None:
-    mappings = instance.launch.get("BlockDeviceMappings") or [_ROOT]
-    for mapping in mappings:
-        ebs = mapping.get("Ebs")
-        if ebs is None:
-            continue
-        volume_id = account.new_id("vol")
-        instance.volume_ids.append(volume_id)
-        account.kind("volume")[volume_id] = {
-            "Region": instance.region,
-            "VolumeId": volume_id,
-            "Size": int(ebs.get("VolumeSize", 8)),
-            "VolumeType": ebs.get("VolumeType", "gp3"),
-            "Encrypted": bool(ebs.get("Encrypted", False)),
-            "AvailabilityZone": instance.zone,
-            "CreateTime": instance.launched_at,
-            "State": "in-use",
-            "Attachments": [
-                {
-                    "VolumeId": volume_id,
-                    "InstanceId": instance.instance_id,
-                    "Device": mapping.get("DeviceName", "/dev/xvda"),
-                    "State": "attached",
-                    "AttachTime": instance.launched_at,
-                    "DeleteOnTermination": bool(ebs.get("DeleteOnTermination", True)),
-                }
-            ],
-            "Tags": shown_tags(tags_of(instance.launch, "volume")),
-        }

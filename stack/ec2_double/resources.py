@@ -1,4 +1,4 @@
-"""Volumes, snapshots, addresses and spot requests: made, described, deleted. What a reaper has to find."""
+"""Volumes, snapshots and addresses: made, described, deleted. What a reaper has to find."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from stack.ec2_double.errors import AwsError
 Thing = dict[str, Any]
 
 
-def _thing(account: Account, kind: str, wanted: str, *, region: str, code: str) -> Thing:
+def find_thing(account: Account, kind: str, wanted: str, *, region: str, code: str) -> Thing:
+    """One thing of a kind.
+
+    Raises:
+        AwsError: There is none.
+    """
     found = account.kind(kind).get(wanted)
     if found is None or found["Region"] != region:
         raise AwsError(code, f"The {kind} '{wanted}' does not exist.")
@@ -23,7 +28,9 @@ def _shown(thing: Mapping[str, Any]) -> Thing:
     return {key: value for key, value in thing.items() if key != "Region"}
 
 
-def _text(*path: str) -> Callable[[Thing], str | None]:
+def text_of(*path: str) -> Callable[[Thing], str | None]:
+    """Reads a member as text, of lists their first item's, for filters."""
+
     def read(thing: Thing) -> str | None:
         value: Any = thing
         for key in path:
@@ -34,7 +41,7 @@ def _text(*path: str) -> Callable[[Thing], str | None]:
     return read
 
 
-def _describe(
+def describe_things(
     account: Account,
     region: str,
     parameters: Mapping[str, Any],
@@ -44,9 +51,10 @@ def _describe(
     code: str,
     readers: Mapping[str, Callable[[Thing], str | None]],
 ) -> tuple[list[Thing], str | None]:
+    """Things of a kind by id and filter, and the token of the next page."""
     wanted = parameters.get(ids)
     if wanted:
-        found = [_thing(account, kind, each, region=region, code=code) for each in wanted]
+        found = [find_thing(account, kind, each, region=region, code=code) for each in wanted]
     else:
         found = [thing for thing in account.kind(kind).values() if thing["Region"] == region]
     chosen = select(found, parameters.get("Filters"), readers=readers, tags=lambda thing: read_tags(thing.get("Tags")))
@@ -75,7 +83,7 @@ def create_volume(account: Account, region: str, parameters: Mapping[str, Any]) 
 
 def describe_volumes(account: Account, region: str, parameters: Mapping[str, Any]) -> Thing:
     """DescribeVolumes."""
-    shown, token = _describe(
+    shown, token = describe_things(
         account,
         region,
         parameters,
@@ -83,11 +91,11 @@ def describe_volumes(account: Account, region: str, parameters: Mapping[str, Any
         ids="VolumeIds",
         code="InvalidVolume.NotFound",
         readers={
-            "status": _text("State"),
-            "volume-id": _text("VolumeId"),
-            "availability-zone": _text("AvailabilityZone"),
-            "attachment.instance-id": _text("Attachments", "InstanceId"),
-            "encrypted": _text("Encrypted"),
+            "status": text_of("State"),
+            "volume-id": text_of("VolumeId"),
+            "availability-zone": text_of("AvailabilityZone"),
+            "attachment.instance-id": text_of("Attachments", "InstanceId"),
+            "encrypted": text_of("Encrypted"),
         },
     )
     return {"Volumes": shown, "NextToken": token}
@@ -95,7 +103,7 @@ def describe_volumes(account: Account, region: str, parameters: Mapping[str, Any
 
 def delete_volume(account: Account, region: str, parameters: Mapping[str, Any]) -> Thing:
     """DeleteVolume: not of one that an instance has."""
-    volume = _thing(account, "volume", parameters["VolumeId"], region=region, code="InvalidVolume.NotFound")
+    volume = find_thing(account, "volume", parameters["VolumeId"], region=region, code="InvalidVolume.NotFound")
     if volume["Attachments"]:
         raise AwsError("VolumeInUse", f"Volume {volume['VolumeId']} is currently attached")
     del account.kind("volume")[volume["VolumeId"]]
@@ -104,7 +112,7 @@ def delete_volume(account: Account, region: str, parameters: Mapping[str, Any]) 
 
 def create_snapshot(account: Account, region: str, parameters: Mapping[str, Any]) -> Thing:
     """CreateSnapshot."""
-    volume = _thing(account, "volume", parameters["VolumeId"], region=region, code="InvalidVolume.NotFound")
+    volume = find_thing(account, "volume", parameters["VolumeId"], region=region, code="InvalidVolume.NotFound")
     snapshot_id = account.new_id("snap")
     snapshot = {
         "Region": region,
@@ -125,7 +133,7 @@ def create_snapshot(account: Account, region: str, parameters: Mapping[str, Any]
 
 def describe_snapshots(account: Account, region: str, parameters: Mapping[str, Any]) -> Thing:
     """DescribeSnapshots: those of this account; there are no others."""
-    shown, token = _describe(
+    shown, token = describe_things(
         account,
         region,
         parameters,
@@ -133,10 +141,10 @@ def describe_snapshots(account: Account, region: str, parameters: Mapping[str, A
         ids="SnapshotIds",
         code="InvalidSnapshot.NotFound",
         readers={
-            "status": _text("State"),
-            "snapshot-id": _text("SnapshotId"),
-            "volume-id": _text("VolumeId"),
-            "owner-id": _text("OwnerId"),
+            "status": text_of("State"),
+            "snapshot-id": text_of("SnapshotId"),
+            "volume-id": text_of("VolumeId"),
+            "owner-id": text_of("OwnerId"),
         },
     )
     return {"Snapshots": shown, "NextToken": token}
@@ -145,7 +153,7 @@ def describe_snapshots(account: Account, region: str, parameters: Mapping[str, A
 def delete_snapshot(account: Account, region: str, parameters: Mapping[str, Any]) -> Thing:
     """DeleteSnapshot."""
     code = "InvalidSnapshot.NotFound"
-    snapshot = _thing(account, "snapshot", parameters["SnapshotId"], region=region, code=code)
+    snapshot = find_thing(account, "snapshot", parameters["SnapshotId"], region=region, code=code)
     del account.kind("snapshot")[snapshot["SnapshotId"]]
     return {}
 
@@ -166,14 +174,18 @@ def allocate_address(account: Account, region: str, parameters: Mapping[str, Any
 
 def describe_addresses(account: Account, region: str, parameters: Mapping[str, Any]) -> Thing:
     """DescribeAddresses."""
-    shown, _ = _describe(
+    shown, _ = describe_things(
         account,
         region,
         parameters,
         kind="address",
         ids="AllocationIds",
         code="InvalidAllocationID.NotFound",
-        readers={"allocation-id": _text("AllocationId"), "public-ip": _text("PublicIp"), "domain": _text("Domain")},
+        readers={
+            "allocation-id": text_of("AllocationId"),
+            "public-ip": text_of("PublicIp"),
+            "domain": text_of("Domain"),
+        },
     )
     return {"Addresses": shown}
 
@@ -181,38 +193,6 @@ def describe_addresses(account: Account, region: str, parameters: Mapping[str, A
 def release_address(account: Account, region: str, parameters: Mapping[str, Any]) -> Thing:
     """ReleaseAddress, by its allocation."""
     code = "InvalidAllocationID.NotFound"
-    address = _thing(account, "address", parameters["AllocationId"], region=region, code=code)
+    address = find_thing(account, "address", parameters["AllocationId"], region=region, code=code)
     del account.kind("address")[address["AllocationId"]]
     return {}
-
-
-def describe_spot_instance_requests(account: Account, region: str, parameters: Mapping[str, Any]) -> Thing:
-    """DescribeSpotInstanceRequests."""
-    shown, token = _describe(
-        account,
-        region,
-        parameters,
-        kind="spot-request",
-        ids="SpotInstanceRequestIds",
-        code="InvalidSpotInstanceRequestID.NotFound",
-        readers={
-            "state": _text("State"),
-            "instance-id": _text("InstanceId"),
-            "spot-instance-request-id": _text("SpotInstanceRequestId"),
-            "status-code": _text("Status", "Code"),
-            "launched-availability-zone": _text("LaunchedAvailabilityZone"),
-        },
-    )
-    return {"SpotInstanceRequests": shown, "NextToken": token}
-
-
-def cancel_spot_instance_requests(account: Account, region: str, parameters: Mapping[str, Any]) -> Thing:
-    """CancelSpotInstanceRequests: the instance of a request lives on, as on EC2."""
-    cancelled = []
-    for wanted in parameters["SpotInstanceRequestIds"]:
-        code = "InvalidSpotInstanceRequestID.NotFound"
-        request = _thing(account, "spot-request", wanted, region=region, code=code)
-        if request["State"] in {"open", "active"}:
-            request["State"] = "cancelled"
-        cancelled.append({"SpotInstanceRequestId": wanted, "State": request["State"]})
-    return {"CancelledSpotInstanceRequests": cancelled}
