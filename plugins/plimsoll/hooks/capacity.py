@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from include.catalog.local import local_offer
-from include.compute.capacity_choice.candidates import LOCAL, plan_candidates
+from include.compute.capacity_choice.candidates import plan_candidates
 from include.compute.capacity_choice.question import RecoveryTerms
 from include.compute.capacity_choice.terms import may_use_on_demand, training_terms
 from include.compute.driver import Capacity
@@ -33,7 +33,7 @@ class Place:
     Attributes:
         offer: The best offer.
         candidates: Everything that would do; empty on this machine.
-        terms: What the choice rests on, None where there is none.
+        terms: What the choice, and the budget of what is left, rest on; None where nobody predicted anything.
         instances: Instances of a lease.
         commit_usd: What the whole work is expected to spend, None where unknown.
         storage_bytes: Scratch space that the jobs need, None where unknown.
@@ -116,9 +116,6 @@ def _place_of(run: RunRecord, group: str, installation: Installation) -> Place:
 
 
 def _planned(run: RunRecord, plan: Plan, installation: Installation) -> Place:
-    commit = None if plan.prediction.usd is None else Decimal(str(plan.prediction.usd))
-    if plan.offer.engine == LOCAL:
-        return Place(offer=plan.offer, instances=plan.instances, commit_usd=commit)
     demand = installation.store.get_json(f"{run.run_prefix}/demand.json") or {}
     region = installation.settings.ec2_region
     return Place(
@@ -132,7 +129,7 @@ def _planned(run: RunRecord, plan: Plan, installation: Installation) -> Place:
             home_region=region,
         ),
         instances=plan.instances,
-        commit_usd=commit,
+        commit_usd=None if plan.prediction.usd is None else Decimal(str(plan.prediction.usd)),
         storage_bytes=demand.get("disk_bytes"),
     )
 
