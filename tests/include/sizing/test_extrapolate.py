@@ -61,6 +61,7 @@ def test_states_are_those_of_the_whole_model(depth):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(2400)  # the whole model takes minutes of CPU, and many more beside other work
 def test_a_model_of_a_billion_parameters_follows_from_two_shallow_ones():
     shape = language_model(length=1024, vocabulary=32_000, width=1792, heads=14, depth=24)
     started = time.process_time()
