@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 
 from include.carbon.intensity import load_intensities
 from include.core.contracts.lease import LaunchCandidate
@@ -12,6 +13,10 @@ from include.core.contracts.plan import Plan
 LOCAL = "local"
 # More than this many pools are never all tried before the first of them is worth another try.
 _MOST = 24
+_MOST_STEADY = 8
+# Spot that costs more than the chosen hardware on demand is no way to save, nor is on demand at more than twice that.
+_SPOT_AT_MOST = Decimal(1)
+_STEADY_AT_MOST = Decimal(2)
 _STEADY = (PurchaseOption.ON_DEMAND, PurchaseOption.RESERVED)
 _Place = tuple[str, PurchaseOption, str, str | None]
 
@@ -31,7 +36,10 @@ def plan_candidates(plan: Plan, *, on_demand_too: bool, regions: tuple[str, ...]
         return ()
     fitting = [offer for offer in _fitting(plan) if not regions or offer.region in regions]
     twins = _twins(plan, fitting) if on_demand_too else []
-    return _candidates([*fitting, *twins], everything=_everything(plan))
+    everything = _everything(plan)
+    usual = _list_prices(everything).get(_hardware(plan.offer))
+    sensible = [offer for offer in (*fitting, *twins) if offer is plan.offer or _is_sensible(offer, usual)]
+    return _candidates(sensible, everything=everything)
 
 
 def type_candidates(
@@ -66,6 +74,14 @@ def _twins(plan: Plan, fitting: Iterable[Offer]) -> list[Offer]:
     return sorted(known, key=lambda offer: order[_hardware(offer)])
 
 
+def _is_sensible(offer: Offer, usual: str | None) -> bool:
+    """Whether it costs about what the chosen hardware costs on demand, as far as both are known."""
+    if usual is None or offer.price is None:
+        return True
+    at_most = _SPOT_AT_MOST if offer.purchase is PurchaseOption.SPOT else _STEADY_AT_MOST
+    return Decimal(offer.price.usd_per_h) <= at_most * Decimal(usual)
+
+
 def _everything(plan: Plan) -> list[Offer]:
     return [plan.offer, *(ranked.offer for ranked in (*plan.alternatives, *plan.front))]
 
@@ -80,10 +96,10 @@ def _candidates(offers: Iterable[Offer], *, everything: Iterable[Offer]) -> tupl
     for offer in offers:
         place = (offer.instance_type, offer.purchase, offer.region, offer.zone)
         found.setdefault(place, _candidate(offer, listed.get(_hardware(offer))))
-    every = list(found.values())
-    # On-demand twins come last, and are what a deadline hangs on: they are not cut off.
-    steady = [candidate for candidate in every[_MOST:] if candidate.purchase != PurchaseOption.SPOT.value]
-    return (*every[:_MOST], *steady[:_MOST])
+    spot = [candidate for candidate in found.values() if candidate.purchase == PurchaseOption.SPOT.value]
+    steady = [candidate for candidate in found.values() if candidate.purchase != PurchaseOption.SPOT.value]
+    kept = {id(candidate) for candidate in (*spot[:_MOST], *steady[:_MOST_STEADY])}
+    return tuple(candidate for candidate in found.values() if id(candidate) in kept)
 
 
 def _list_prices(offers: Iterable[Offer]) -> dict[tuple[str, str, str, str | None], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from include.catalog.local import local_offer
@@ -12,6 +12,7 @@ from include.compute.capacity_choice.question import RecoveryTerms
 from include.compute.capacity_choice.terms import may_use_on_demand, training_terms
 from include.compute.driver import Capacity
 from include.compute.launching import build_launch_request
+from include.config.quota_file import load_quotas
 from include.config.run_record import RunRecord
 from include.core.clock import SystemClock
 from include.core.contracts.lease import LaunchCandidate
@@ -74,7 +75,7 @@ def control_capacity(installation: Installation) -> Capacity:
 def run_capacity(run: RunRecord, group: str, installation: Installation) -> Capacity:
     """The group that holds the capacity of one run: ``train`` where it was planned, ``work`` where the settings say."""
     settings = installation.settings
-    place = _place_of(run, group, installation)
+    place = _within_quota(_place_of(run, group, installation), run, installation)
     gid = group_id(dag_id=run.dag_id, run_id=run.run_id, group=group)
     drill = run.options.interruption_at if run.options.interruption_drill and group == _TRAIN else None
     return Capacity(
@@ -134,9 +135,17 @@ def _planned(run: RunRecord, plan: Plan, installation: Installation) -> Place:
     )
 
 
-def _limits(run: RunRecord, place: Place, installation: Installation) -> IntentLimits:
-    from include.config.quota_file import load_quotas
+def _within_quota(place: Place, run: RunRecord, installation: Installation) -> Place:
+    """The place without candidates that the team's quota could never pay for; as it is where none would be left."""
+    quota = load_quotas(installation.settings).get(run.workload.owner)
+    if quota is None or quota.usd_per_h is None:
+        return place
+    at_most = quota.usd_per_h / place.instances
+    kept = tuple(c for c in place.candidates if c.usd_per_h is None or Decimal(c.usd_per_h) <= at_most)
+    return replace(place, candidates=kept) if kept else place
 
+
+def _limits(run: RunRecord, place: Place, installation: Installation) -> IntentLimits:
     quotas, team = load_quotas(installation.settings), run.workload.owner
     prices = [Decimal(c.usd_per_h) for c in place.candidates if c.usd_per_h is not None]
     if not place.candidates and place.offer.price is not None:

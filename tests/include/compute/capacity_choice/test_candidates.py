@@ -140,3 +140,12 @@ def test_terms_come_from_the_prediction():
     assert (terms.interval_s, terms.save_s, terms.start_s) == (100.0, 1.0, 60.0)
     assert terms.deadline_in_s == 7200
     assert terms.started_s is not None
+
+
+def test_what_costs_far_more_than_the_chosen_hardware_does_not_do():
+    twin = other(offer(instance_type="g6.xlarge", usd="0.80"))
+    large = spot("p5.48xlarge")
+    dear = replace(large, price=offer(usd="0.90").price)
+    steady = other(offer(instance_type="p5.48xlarge", usd="1.70"))
+    found = plan(other(dear), other(spot("g5.xlarge")), twin, steady, chosen=spot())
+    assert names(found) == ["g6.xlarge/spot/us-east-1", "g5.xlarge/spot/us-east-1", "g6.xlarge/on-demand/us-east-1"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,3 +121,15 @@ def test_spot_prices_are_asked_for_once_and_their_absence_is_only_told(place: In
     assert ensure_spot_prices(rented, now=NOW, clients=nobody) == ""
     later = SystemClock().now().replace(year=NOW.year + 1)
     assert "no credentials" in ensure_spot_prices(rented, now=later, clients=nobody)
+
+
+def test_what_the_teams_quota_can_never_pay_is_left_out(place: Installation, tmp_path: Path) -> None:
+    quotas = tmp_path / "quotas.yaml"
+    quotas.write_text("teams: {ml-platform: {usd_per_h: 0.5}}")
+    rented = on_ec2(place, quota_file=str(quotas))
+    run = record(rented)
+    spot_plan(rented)
+    capacity = run_capacity(run, "train", rented)
+    assert [c.purchase for c in capacity.candidates] == ["spot"]
+    assert capacity.limits is not None
+    assert capacity.limits.usd_per_h == Decimal("0.30")
