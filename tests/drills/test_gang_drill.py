@@ -78,7 +78,7 @@ def test_two_nodes_come_to_the_result_of_two_workers_on_one(
 def test_a_notice_on_one_node_ends_all_at_one_committed_step(nodes: NodeBench) -> None:
     base = training(nodes)
     nodes.emulators[1].announce(120)
-    state = nodes.wait_phase(LEASE, base, JobPhase.EXITED, within_s=30)
+    state = nodes.wait_phase(LEASE, base, JobPhase.EXITED, within_s=60)
     assert state.exit_code == 75, nodes.log(base)
     for number, agent in enumerate(nodes.agents):
         assert agent.wait(timeout=20) == 0
@@ -126,7 +126,7 @@ def test_a_mistake_that_one_node_meets_is_told_by_the_first(nodes: NodeBench) ->
 def test_an_order_to_leave_with_a_grace_lets_all_nodes_commit(nodes: NodeBench) -> None:
     base = training(nodes)
     nodes.store.put_json(f"leases/{LEASE}/stop.json", {"reason": "moving", "grace_s": 60})
-    assert nodes.wait_phase(LEASE, base, JobPhase.EXITED, within_s=30).exit_code == 75
+    assert nodes.wait_phase(LEASE, base, JobPhase.EXITED, within_s=60).exit_code == 75
     for number, agent in enumerate(nodes.agents):
         assert agent.wait(timeout=10) == 0
         assert "left: moving" in nodes.output(number)
