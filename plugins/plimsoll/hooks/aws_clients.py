@@ -76,11 +76,13 @@ class EngineClients:
 
     Args:
         region: Region that the installation rents in.
+        credentials: What the connection says, where it was looked up already: a trigger must not wait for Airflow in a
+            thread.
     """
 
-    def __init__(self, region: str) -> None:
+    def __init__(self, region: str, *, credentials: Credentials | None = None) -> None:
         self._region = region
-        self._credentials: Credentials | None = None
+        self._credentials = credentials
 
     def launching(self) -> Any:
         """EC2 for calls that change something: few retries of its own and short timeouts."""
@@ -106,10 +108,27 @@ def connection_credentials() -> Credentials:
     try:
         from airflow.sdk import BaseHook
 
-        connection = BaseHook.get_connection(CONNECTION)
+        return _credentials_of(BaseHook.get_connection(CONNECTION))
     except Exception as error:  # noqa: BLE001 - outside a task there is no Airflow to ask, which is no mistake
-        _log.debug("no connection %s (%s): credentials come from the environment", CONNECTION, type(error).__name__)
-        return Credentials()
+        return _no_connection(error)
+
+
+async def connection_credentials_async() -> Credentials:
+    """`connection_credentials` for triggers: never blocks the event loop."""
+    try:
+        from airflow.sdk import BaseHook
+
+        return _credentials_of(await BaseHook.aget_connection(CONNECTION))
+    except Exception as error:  # noqa: BLE001 - see above
+        return _no_connection(error)
+
+
+def _no_connection(error: Exception) -> Credentials:
+    _log.debug("no connection %s (%s): credentials come from the environment", CONNECTION, type(error).__name__)
+    return Credentials()
+
+
+def _credentials_of(connection: Any) -> Credentials:
     return Credentials(
         key_id=connection.login or "",
         secret=connection.password or "",

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from plimsoll.hooks.rented import Instances
 
@@ -19,16 +19,17 @@ _log = logging.getLogger(__name__)
 SILENT_S = 5.0
 _BETWEEN_S = 10.0
 _GONE = ("shutting-down", "terminated", "stopping", "stopped")
-# Making a client is not safe in several threads at once; using one is.
-_one_at_a_time = threading.Lock()
 
 
-def gone_instance(region: str, ids: Sequence[str]) -> str:
+async def gone_instance(region: str, ids: Sequence[str]) -> str:
     """The first of these instances that does not run any more, with its state; empty while all do."""
-    from plimsoll.hooks.aws_clients import Boto3Clients
+    from plimsoll.hooks.aws_clients import EngineClients, connection_credentials_async
 
-    with _one_at_a_time:
-        client = Boto3Clients().ec2(region)
+    clients = EngineClients(region, credentials=await connection_credentials_async())
+    return await asyncio.to_thread(lambda: _gone(clients.reading(), ids))
+
+
+def _gone(client: Any, ids: Sequence[str]) -> str:
     answer = client.describe_instances(InstanceIds=list(ids))
     for reservation in answer["Reservations"]:
         for instance in reservation["Instances"]:
@@ -65,7 +66,7 @@ class InstanceWatch:
             return self._answer(self._question)
         if self._question is None and time.monotonic() >= self._next:
             region, ids = self._instances["region"], self._instances["ids"]
-            self._question = asyncio.create_task(asyncio.to_thread(gone_instance, region, ids))
+            self._question = asyncio.create_task(gone_instance(region, ids))
         return ""
 
     def _answer(self, question: asyncio.Task[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,7 @@ from typing import Any
 import pytest
 
 from include.core.store import ObjectStore
-from plimsoll.hooks import instance_watch
-from plimsoll.hooks.aws_clients import Boto3Clients
+from plimsoll.hooks import aws_clients, instance_watch
 from plimsoll.triggers import job_trigger, lease_ready_trigger, silence
 from plimsoll.triggers.capacity_trigger import CapacityTrigger
 from plimsoll.triggers.job_trigger import JobTrigger
@@ -51,7 +51,7 @@ def working(store: ObjectStore, **lease: Any) -> None:
 def ec2_says(monkeypatch: pytest.MonkeyPatch, *answers: str | Exception) -> list[tuple[str, list[str]]]:
     asked: list[tuple[str, list[str]]] = []
 
-    def answer(region: str, ids: list[str]) -> str:
+    async def answer(region: str, ids: list[str]) -> str:
         asked.append((region, ids))
         found = answers[min(len(asked), len(answers)) - 1]
         if isinstance(found, Exception):
@@ -124,7 +124,7 @@ def test_a_question_that_never_ends_leaves_it_to_the_silence(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     working(store)
-    monkeypatch.setattr(instance_watch, "gone_instance", lambda *_: time.sleep(1.0) or "")
+    monkeypatch.setattr(instance_watch, "gone_instance", lambda *_: asyncio.sleep(100.0, ""))
     began = time.monotonic()
     assert first_event(watch(instances=INSTANCES, lost_after_s=0.3))["why"] == "silent"
     assert time.monotonic() - began < 5.0
@@ -210,18 +210,30 @@ def test_a_clock_that_was_set_back_makes_no_longer_wait() -> None:
     assert time.monotonic() - began < 5.0
 
 
-def test_ec2_is_asked_for_the_state_of_each_instance(s3_environment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ec2_is_asked_with_the_keys_of_the_engines_connection(
+    s3_environment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import boto3
 
-    region = "eu-north-1"
-    client = boto3.client("ec2", region_name=region)
-    monkeypatch.setattr(Boto3Clients, "ec2", lambda _, where: client if where == region else None)
+    keys = {"conn_type": "aws", "login": "of-connection", "password": "secret"}
+    monkeypatch.setenv("AIRFLOW_CONN_PLIMSOLL_AWS", json.dumps(keys))
+    client = boto3.client("ec2", region_name="eu-north-1")
     image = client.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
     run = client.run_instances(ImageId=image, MinCount=2, MaxCount=2, InstanceType="t3.micro")
     ids = [instance["InstanceId"] for instance in run["Instances"]]
-    assert instance_watch.gone_instance(region, ids) == ""
+    asked_by: list[str] = []
+    ask = instance_watch._gone
+
+    def remembering(asking: Any, wanted: list[str]) -> str:
+        asked_by.append(asking._request_signer._credentials.access_key)
+        return ask(asking, wanted)
+
+    monkeypatch.setattr(instance_watch, "_gone", remembering)
+    monkeypatch.setattr(aws_clients, "_engine_client", aws_clients._engine_client.__wrapped__)
+    assert asyncio.run(instance_watch.gone_instance("eu-north-1", ids)) == ""
     client.terminate_instances(InstanceIds=ids[1:])
-    assert instance_watch.gone_instance(region, ids) == f"{ids[1]} is terminated"
+    assert asyncio.run(instance_watch.gone_instance("eu-north-1", ids)) == f"{ids[1]} is terminated"
+    assert asked_by == ["of-connection"] * 2
 
 
 class BrokenStore:
