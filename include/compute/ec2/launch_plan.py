@@ -18,7 +18,7 @@ from include.compute.ec2.user_data import render
 from include.config.settings import Settings
 from include.core.clock import Clock
 from include.core.contracts.lease import LaunchCandidate, LaunchRequest
-from include.core.errors import LaunchRefusedError
+from include.core.errors import LaunchRefusedError, UserError
 
 _RENTED = frozenset({SPOT, "on-demand", "reserved"})
 
@@ -60,12 +60,14 @@ class LaunchPlanner:
         """Look up, or make, what the calls of a launch share.
 
         Raises:
-            LaunchRefusedError: The launch template or a subnet cannot be used.
-            UserError: The settings say nothing to start, or carry a secret.
+            LaunchRefusedError: The launch template, a subnet or what shall run cannot be used.
             botocore.exceptions.ClientError: EC2 refuses or fails.
         """
         reading = self._clients.reading()
-        user_data = render(lease_id=request.lease_id, settings=self._settings)
+        try:
+            user_data = render(lease_id=request.lease_id, settings=self._settings)
+        except UserError as error:
+            raise LaunchRefusedError("an instance cannot be told what to run", found=str(error)) from error
         template = ensure_template(reading, self._clients.launching(), self._settings, installation=self._installation)
         larger = volume_gib(request, self._settings) > self._settings.ec2_volume_gib
         return LaunchSite(

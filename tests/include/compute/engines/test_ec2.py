@@ -420,6 +420,11 @@ class TestBeforeTheLaunch:
         with pytest.raises(NoCapacityError, match="DescribeLaunchTemplates"):
             rig.engine.launch(rig.request())
 
+    def test_nothing_to_run_is_a_refusal(self, rig_with: Callable[..., Rig]):
+        rig = rig_with(settings_over={"ec2_worker_image": ""})
+        with pytest.raises(LaunchRefusedError, match="PLIMSOLL_EC2_WORKER_IMAGE"):
+            rig.engine.launch(rig.request())
+
     def test_an_absent_template_without_an_image_is_a_clear_refusal(self, rig_with: Callable[..., Rig]):
         rig = rig_with(settings_over={"ec2_ami": ""})
         with pytest.raises(LaunchRefusedError, match="PLIMSOLL_EC2_AMI"):
