@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from include.compute.reap_plan import Verdict
 
-# Of what is kept, the first ones and their number say enough: the report goes through Airflow's XCom.
+# Of what is kept, the first ones and their number say enough.
 _MOST_KEPT = 20
+# The JSON goes through Airflow's XCom, so that each list in it has an end; the log has all of it.
+_MOST_ENDED = 50
+_MOST_REMOVED = 40
+_MOST_PROBLEMS = 10
+_LONGEST_PROBLEM = 160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +51,24 @@ class ReapReport:
         return {verdict.lease.lease_id: verdict.why for verdict in self.end if verdict.whole}
 
     def to_json(self) -> dict[str, Any]:
-        """Everything worth keeping, small enough for an XCom as long as the cap is not raised far."""
+        """What matters most, below 10 kB whatever was found; the counts are whole where the lists are not."""
+        ended = {} if self.refused else self.ended
+        suspect = {v.lease.lease_id or "no lease": v.why for v in self.keep if v.suspect}
         return {
             "at": self.at,
             "dry_run": self.dry_run,
-            "ended": {} if self.refused else self.ended,
-            "left_behind": [str(item) for verdict in self.end if not verdict.whole for item in verdict.resources],
-            "removed": list(self.removed),
-            "suspect": {v.lease.lease_id or "no lease": v.why for v in self.keep if v.suspect},
-            "kept": len(self.keep),
+            "ended": dict(islice(ended.items(), _MOST_ENDED)),
+            "removed": list(self.removed[:_MOST_REMOVED]),
+            "suspect": dict(islice(suspect.items(), _MOST_KEPT)),
             "refused": self.refused,
-            "problems": list(self.problems),
+            "problems": [problem[:_LONGEST_PROBLEM] for problem in self.problems[:_MOST_PROBLEMS]],
+            "counts": {
+                "ended": len(ended),
+                "removed": len(self.removed),
+                "suspect": len(suspect),
+                "kept": len(self.keep),
+                "problems": len(self.problems),
+            },
         }
 
     def table(self) -> str:

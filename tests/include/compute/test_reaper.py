@@ -1,5 +1,6 @@
 """One pass over engine, tags, ledger and heartbeats: what it ends, what it settles, and what it does half blind."""
 
+import json
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +10,8 @@ from include.compute.driver import JobDriver
 from include.compute.ec2.leftovers import UnlistedError, take_inventory
 from include.compute.ec2.resource import Kind
 from include.compute.holdings import Holdings
-from include.compute.reap_plan import ReapLimits
+from include.compute.reap_plan import LeaseFacts, ReapLimits, Verdict
+from include.compute.reap_report import ReapReport
 from include.compute.reaper import reap
 from include.core.clock import FakeClock
 from include.core.contracts.lease import LaunchRequest, LeaseState
@@ -217,3 +219,21 @@ def test_the_table_shows_who_holds_what(holdings):
     ]
     run(place)
     assert run(place).table() == "nothing is rented"
+
+
+def test_the_report_is_small_whatever_was_found():
+    def verdict(number, **fields):
+        return Verdict(lease=LeaseFacts(lease_id=f"train-{number:012d}-g{number}"), why="its run is failed", **fields)
+
+    report = ReapReport(
+        at="2026-01-01T00:00:00+00:00",
+        dry_run=False,
+        end=tuple(verdict(number, whole=True) for number in range(900)),
+        keep=tuple(verdict(number, suspect=True) for number in range(900)),
+        removed=tuple(f"instance i-{number:017d} (running)" for number in range(900)),
+        problems=tuple("An error occurred (OperationNotPermitted) " * 20 for _ in range(900)),
+    )
+    found = report.to_json()
+    assert len(json.dumps(found)) < 10_000
+    assert found["counts"] == {"ended": 900, "removed": 900, "suspect": 900, "kept": 900, "problems": 900}
+    assert "and 880 more are kept" in report.table()
