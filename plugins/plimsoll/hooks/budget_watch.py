@@ -98,7 +98,8 @@ class BudgetWatch:
             key, what = self.lease_id, "the running job commits a checkpoint and stops"
         else:
             mark, key, what = "budget_80", _plain(limit), "the run stops at the whole"
-        message = f"{spent:.4f} of {limit} USD are spent; {what}"
+        shown = f"{spent:.4f}" if spent >= 1 else f"{spent:.3g}"
+        message = f"{shown} of {_plain(limit)} USD are spent; {what}"
         record_alert(self.installation.ledger, kind=mark, key=key, message=message, **self._run)
 
     def leave_by(self) -> float | None:
