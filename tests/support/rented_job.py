@@ -38,6 +38,7 @@ class RentedJob:
     rig_over: dict[str, Any] = field(default_factory=dict)
     capacity_wait_s: float = 3600.0
     preemption_budget: int = 3
+    instances: int = 1
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +85,7 @@ class RentedJob:
         return build_launch_request(
             lease_id, generation, settings=self.rig.settings, group_id=GROUP, dag_id=DAG, run_id=RUN, offer=first,
             drill_at=None,
+            instances=self.instances,
         )  # fmt: skip
 
     def advance(self, capacity: Capacity | None = None, **fields: Any) -> Finished | Waiting | Delayed:

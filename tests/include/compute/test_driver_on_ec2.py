@@ -12,7 +12,7 @@ import pytest
 from include.compute.capacity_choice.question import Strategy
 from include.compute.driver import Delayed, Finished, JobFailedError, Waiting
 from include.config.quota_file import TeamQuota
-from include.core.errors import BudgetExceededError, LaunchRefusedError
+from include.core.errors import BudgetExceededError, GroupClosedError, LaunchRefusedError
 from include.ledger.budget import budget_of, raise_budget
 from include.ledger.ledger import IntentLimits
 from stack.ec2_double import Market
@@ -31,13 +31,13 @@ RUN_NAMES = {"dag_id": DAG, "run_id": RUN}
 
 @pytest.fixture
 def job(tmp_path: Path) -> RentedJob:
-    return RentedJob(folder=tmp_path, rig_over={"market": PLENTY})
+    return RentedJob(folder=tmp_path, rig_over={"market": PLENTY, "boot_s": 2.0})
 
 
 @pytest.fixture
 def job_with(tmp_path: Path) -> Callable[..., RentedJob]:
     def make(*, market: Market = PLENTY, **fields: Any) -> RentedJob:
-        return RentedJob(folder=tmp_path, rig_over={"market": market}, **fields)
+        return RentedJob(folder=tmp_path, rig_over={"market": market, "boot_s": 2.0}, **fields)
 
     return make
 
@@ -95,6 +95,19 @@ def test_a_short_life_is_charged_for_a_minute(job: RentedJob) -> None:
     assert charge.effective_cost_usd == Decimal("0.00666667")
 
 
+def test_a_gang_comes_together_or_not_at_all_and_each_instance_is_paid(job_with: Callable[..., RentedJob]) -> None:
+    job = job_with(instances=2)
+    capacity = job.capacity(terms=with_terms(instances=2))
+    first = waiting(job.advance(capacity))
+    assert len(job.rig.living()) == 2
+    job.run_on(first, step=10)
+    job.rig.wait(1800)
+    job.driver.end_lease(first.lease_id, reason="released")
+    (charge,) = job.ledger.charges(**RUN_NAMES)
+    assert charge.paid_s == pytest.approx(2 * 1803, abs=60)
+    no_leak(job)
+
+
 class TestNoCapacity:
     def test_nothing_stays_open_and_the_next_try_has_another_name(self, job_with: Callable[..., RentedJob]) -> None:
         job = job_with(market=NOTHING)
@@ -148,6 +161,21 @@ class TestNoCapacity:
             job.advance()
         assert job.ledger.open_lease(GROUP) is None
         assert job.alerts() == ["quota_refused"]
+
+    def test_nothing_is_waited_for_on_behalf_of_a_run_that_is_over(self, job_with: Callable[..., RentedJob]) -> None:
+        job = job_with(market=NO_SPOT)
+        delayed(job.advance(job.capacity(SPOT)))
+        job.ledger.close(GROUP, **RUN_NAMES)
+        with pytest.raises(GroupClosedError):
+            job.advance(job.capacity(SPOT))
+
+    def test_a_launch_that_was_announced_is_made_as_it_was_announced(self, job: RentedJob) -> None:
+        job.rig.double.faults.add(action="CreateFleet", code="RequestLimitExceeded", times=1, after=True)
+        first = waiting(job.advance())
+        assert len(job.rig.double.instances()) == 1
+        job.run_on(first, step=1)
+        assert waiting(job.advance(job.capacity(ON_DEMAND))).lease_id == first.lease_id
+        assert [each.purchase for each in job.rig.double.instances()] == ["spot"]
 
     def test_a_team_that_holds_its_quota_waits_in_the_queue(self, job: RentedJob) -> None:
         quota = TeamQuota(gpus=1)
@@ -227,6 +255,7 @@ class TestBudget:
         self.spent(job)
         with pytest.raises(BudgetExceededError):
             job.advance(job.capacity(budget_usd="0.10", commit_usd="0.09"))
+        assert job.alerts() == ["budget_reached", "quota_refused"]
         ordered = Decimal("0.10")
         assert raise_budget(job.ledger, **RUN_NAMES, ordered=ordered, usd=Decimal("0.50")) == ordered
         now = budget_of(job.ledger, **RUN_NAMES, ordered=ordered)

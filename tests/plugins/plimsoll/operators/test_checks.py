@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from decimal import Decimal
+
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
@@ -10,6 +13,7 @@ from include.config.run_record import RunRecord
 from include.config.workload import Workload
 from include.core.contracts.plan import Plan
 from include.core.ids import run_prefix
+from include.ledger.budget import raise_budget
 from plimsoll.hooks.installation import Installation
 from plimsoll.operators.checks import ApproveSpendingOperator, CheckInputsOperator
 from plimsoll.operators.seal import SealOperator
@@ -136,3 +140,23 @@ def test_other_data_from_the_form_forgets_the_files_columns(place: Installation,
     start(place, digits, params={"data_uri": "s3://bucket/x.csv", "label": "y", "model_preset": "mlp"})
     data = record(place).workload.data
     assert (data.source.uri, data.label, data.image_shape, data.expectations) == ("s3://bucket/x.csv", "y", None, ())
+
+
+def test_a_deadline_in_hours_counts_from_the_start_of_the_run(place: Installation, digits: Workload) -> None:
+    surroundings = context(FakeTaskInstance())
+    surroundings["dag_run"].start_date = datetime(2026, 11, 30, 10, tzinfo=UTC)
+    StartRunOperator(task_id="start", workload=digits.model_dump(mode="json")).execute(surroundings)
+    run = RunRecord.model_validate(place.store.get_json(f"{run_prefix(workload=DAG_ID, run_id=RUN_ID)}/run.json"))
+    assert run.started_at == "2026-11-30T10:00:00+00:00"
+
+
+def test_a_raised_budget_approves_what_it_covers(place: Installation, digits: Workload, planned: Plan) -> None:
+    usd = planned.prediction.usd
+    assert usd is not None
+    raw = digits.model_dump(mode="json")
+    raw["limits"]["budget_usd"] = usd / 2
+    write_run(place, Workload.model_validate(raw))
+    with pytest.raises(AirflowFailException, match="budget_usd"):
+        ApproveSpendingOperator(task_id="approve").execute(context(FakeTaskInstance()))
+    raise_budget(place.ledger, dag_id=DAG_ID, run_id=RUN_ID, ordered=Decimal(str(usd / 2)), usd=Decimal(1))
+    assert ApproveSpendingOperator(task_id="approve").execute(context(FakeTaskInstance()))["budget_usd"] == 1.0
