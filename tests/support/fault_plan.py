@@ -66,6 +66,8 @@ def make_rules(chance: random.Random, note: Note) -> list[Fault]:
         }
         if action == FLEET_LAUNCH:
             kind = "code"
+        elif chance.random() < 0.8:
+            fields["match"] = {"DryRun": ""}  # not the dry run that comes before the first launch
         code = chance.choice(CODES)
         if _BY_CODE[code] in ENDING and chance.random() < 0.7:
             code = "InsufficientInstanceCapacity" if action in ("CreateFleet", FLEET_LAUNCH) else "InternalError"
