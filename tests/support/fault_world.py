@@ -376,6 +376,7 @@ class World:
         if unfinished := [run.number for run in self.runs if run.phase != "over"]:
             self.problems.append(f"runs {unfinished} are not over after 36 hours")
         # The reaper, expiry and the dead man have their time.
+        self.quiet_since = self.hub.elapsed
         self.hub.run(self.hub.elapsed + 4 * HOUR_S, done=self._is_quiet)
         return [*self.problems, *leaks(self), *losses(self), *accounts(self)]
 
