@@ -47,6 +47,8 @@ LOST_AFTER_S = 45.0
 BOOT_WITHIN_S = 900.0
 REAP_EVERY_S = 600.0
 DEAD_MAN_S = 1800.0
+# A run that asks for capacity every five seconds, for as long as it may wait for it, makes less than a thousand.
+MOST_MOVES = 5000
 
 
 class World:
@@ -281,7 +283,7 @@ class World:
 
     def _live(self, run: Run) -> None:
         driver, engine, store, ledger = self.driver()
-        for _ in range(400):
+        for _ in range(MOST_MOVES):
             if run.phase == "over":
                 return
             try:
@@ -297,7 +299,7 @@ class World:
                 if run.phase == "release":
                     self._release_failed(run)
                 self.hub.sleep(30)
-        run.outcome, run.state, run.phase = "no end in 400 moves", "failed", "over"
+        run.outcome, run.state, run.phase = f"no end in {MOST_MOVES} moves", "failed", "over"
         self.problems.append(f"run {run.number} makes no progress")
 
     def _release_failed(self, run: Run) -> None:
