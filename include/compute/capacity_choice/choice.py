@@ -87,7 +87,9 @@ def _by_strategy(
     if chosen == ON_DEMAND:
         # Where on demand has nothing either, spot that may be lost is still better than nothing.
         return _ask(question, [*steady, *spot], f"{said}: {left}, on demand{_net(question)}")
-    if chosen == SPOT:
+    if chosen == SPOT or (not chosen and ready):
+        # A pool that can be had is not waited for: a strategy that looks at whole ticks may value the start of a job
+        # that lasts a few seconds at more than the job.
         without = kind_of(question, spot, [False] * len(spot))
         then = tuple(open_now(question, steady)) if without == ON_DEMAND else ()
         return Move(candidates=(*ready, *then), why=f"{said}: {left}, spot{', then on demand' if then else ''}")

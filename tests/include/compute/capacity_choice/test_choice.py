@@ -94,6 +94,15 @@ class TestStrategies:
     def test_slack_means_spot_first(self, strategy: Strategy):
         assert choose_capacity(ask(strategy, deadline_h=20)).candidates[0] == A
 
+    @pytest.mark.parametrize("strategy", BOUND)
+    @pytest.mark.parametrize("work_h", [0.0005, 0.005, 0.05, 0.5])
+    @pytest.mark.parametrize("deadline_h", [1, 6, 48])
+    def test_spot_that_may_be_had_is_not_waited_for_however_short_the_work(
+        self, strategy: Strategy, work_h: float, deadline_h: float
+    ):
+        move = choose_capacity(ask(strategy, work_h=work_h, deadline_h=deadline_h))
+        assert move.candidates, move.why
+
     def test_greedy_waits_for_spot_but_never_beyond_the_moment_for_on_demand(self):
         past = tuple(event("refused", pool, at) for pool in POOLS for at in range(0, 600, 60))
         question = ask(deadline_h=11, past=past, now_s=600.0)
