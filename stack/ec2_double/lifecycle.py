@@ -15,6 +15,8 @@ from stack.ec2_double.transitions import begin_end, finish_end
 Event = tuple[datetime, Callable[[], None]]
 _ENDING = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.STOPPING})
 
+_MICROSECOND_S = 1e-6
+
 
 class Lifecycle:
     """Moves the instances of an account on.
@@ -85,7 +87,8 @@ class Lifecycle:
         """The next moment at which capacity may have fallen below what runs."""
         if not any(found.is_live and found.purchase == "spot" for found in self._account.instances.values()):
             return None  # nobody can be taken away
-        change_s = self._account.market.next_change_s(self._account.at_s(self._seen_to))
+        # Moments have whole microseconds: a change between two of them would come again and again.
+        change_s = self._account.market.next_change_s(self._account.at_s(self._seen_to) + _MICROSECOND_S)
         if change_s is None:
             return None
         at = self._account.opened_at + timedelta(seconds=change_s)

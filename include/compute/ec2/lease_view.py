@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from include.compute.ec2 import tags as tag
@@ -12,6 +12,7 @@ from include.compute.ec2.fleet import market_of
 from include.compute.ec2.inventory import Instance
 from include.compute.ec2.launch_log import LaunchAnswer, LaunchIntent
 from include.compute.ec2.launch_plan import candidates_of
+from include.compute.pace import Pace
 from include.core.clock import iso
 from include.core.contracts.lease import BilledTime, LaunchCandidate, LaunchRequest, LeaseState
 
@@ -190,6 +191,16 @@ def billed_of(facts: LeaseFacts, *, region: str) -> tuple[BilledTime, ...]:
             )
         )
     return tuple(out)
+
+
+def first_look(heartbeat: Mapping[str, Any], *, now: datetime) -> datetime:
+    """Which moment an end is given that nobody dates, by who sees it first.
+
+    A clock that was set back shows a moment before the agent's own last beat. Then the end is taken to be where an
+    agent that cannot reach the store gives up.
+    """
+    beat = datetime.fromisoformat(str(heartbeat["at"])) if heartbeat.get("at") else now
+    return now if now >= beat else beat + timedelta(seconds=Pace().unreachable_s)
 
 
 def _ended_at(facts: LeaseFacts, instance: Instance) -> datetime | None:

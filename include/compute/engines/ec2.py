@@ -7,7 +7,7 @@ calls raise: nothing is guessed from silence, least of all that a lease has ende
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from include.compute.ec2.lease_view import (
     billed_of,
     details_of,
     expires_at_of,
+    first_look,
     how_it_ended,
     ids_to_end,
     is_fresh,
@@ -212,7 +213,7 @@ class Ec2Engine:
             owner=self._store.get_json(keys.owner) or {},
             heartbeat=heartbeat,
             stopped=self._store.exists(keys.stop),
-            seen_ended=self._seen_ended(keys, instances, has_last_word=heartbeat.get("state") == "ended"),
+            seen_ended=self._seen_ended(keys, instances, heartbeat),
         )
 
     def _tagged(self, lease_id: str, *, launched: bool) -> tuple[Instance, ...]:
@@ -226,14 +227,16 @@ class Ec2Engine:
             return ()
 
     def _seen_ended(
-        self, keys: LeaseKeys, instances: Iterable[Instance], *, has_last_word: bool
+        self, keys: LeaseKeys, instances: Iterable[Instance], heartbeat: Mapping[str, Any]
     ) -> dict[str, datetime]:
         """When instances were first seen ended whose end nobody else dates; written down so that it stays the same."""
+        has_last_word = heartbeat.get("state") == "ended"
         undated = [each for each in instances if each.ends and each.ended_at is None and not has_last_word]
+        seen_at = first_look(heartbeat, now=self._clock.now())
         seen = {}
         for each in undated:
             key = f"{keys.prefix}/ended/{each.instance_id}.json"
-            self._store.create_json(key, {"at": iso(self._clock.now())})
+            self._store.create_json(key, {"at": iso(seen_at)})
             seen[each.instance_id] = datetime.fromisoformat(self._store.get_json(key)["at"])
         return seen
 

@@ -160,3 +160,12 @@ def test_events_between_two_looks_happen_at_their_own_time(world_of):
 def test_a_market_with_an_unknown_word_is_refused(word):
     with pytest.raises(ValueError, match=word):
         Market.of(**{word: 1})
+
+
+def test_a_change_between_two_microseconds_comes_once(world_of):
+    until_s = 45.240813382368
+    world = world_of(capacity=[{"purchase": "spot", "zone": A, "from_s": until_s, "instances": 0}])
+    instance = world.run_spot(A)
+    world.clock.sleep(600)
+    world.double.tick()
+    assert world.shown(instance)["State"]["Name"] == "terminated"
