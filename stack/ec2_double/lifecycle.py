@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,7 +16,7 @@ from stack.ec2_double.transitions import begin_end, finish_end
 Event = tuple[datetime, Callable[[], None]]
 _ENDING = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.STOPPING})
 
-_MICROSECOND_S = 1e-6
+_MICROSECONDS = 1_000_000
 
 
 class Lifecycle:
@@ -87,11 +88,11 @@ class Lifecycle:
         """The next moment at which capacity may have fallen below what runs."""
         if not any(found.is_live and found.purchase == "spot" for found in self._account.instances.values()):
             return None  # nobody can be taken away
-        # Moments have whole microseconds: a change between two of them would come again and again.
-        change_s = self._account.market.next_change_s(self._account.at_s(self._seen_to) + _MICROSECOND_S)
+        change_s = self._account.market.next_change_s(self._account.at_s(self._seen_to))
         if change_s is None:
             return None
-        at = self._account.opened_at + timedelta(seconds=change_s)
+        # Moments have whole microseconds: rounded down, a change between two of them would come again and again.
+        at = self._account.opened_at + timedelta(microseconds=math.ceil(change_s * _MICROSECONDS))
         return (at, lambda: self._shrink(at)) if at <= now else None
 
     def _shrink(self, at: datetime) -> None:
