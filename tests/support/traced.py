@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from torch import distributed
+from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultReduceScatter
 
 from include.core.contracts.demand import Demand, MemoryByComponent, StepCase
 from include.core.contracts.plan import Layout
@@ -24,6 +29,29 @@ def demand_of(*cases: StepCase, **fields: Any) -> Demand:
         "method": "one case",
     }  # fmt: skip
     return Demand(**{**values, **fields}, cases=cases)
+
+
+@contextmanager
+def as_on_gloo() -> Iterator[None]:
+    """Let a traced reduce-scatter hold a copy of its input, as gloo does.
+
+    Gloo has no reduce-scatter: torch clones the input on the calling thread, reduces the clone everywhere and keeps one
+    part of it (``ProcessGroupGloo::reduce_scatter_tensor_coalesced``). No backend of a GPU has such a clone, so it
+    belongs to a comparison with processes on gloo and not to a demand.
+    """
+    scatter = DefaultReduceScatter.__call__
+
+    def copying(self: Any, output_tensor: Any, input_tensor: Any, *args: Any, **kwargs: Any) -> distributed.Work:
+        clone = input_tensor.clone()
+        work = scatter(self, output_tensor, input_tensor, *args, **kwargs)
+        del clone
+        return work
+
+    DefaultReduceScatter.__call__ = copying
+    try:
+        yield
+    finally:
+        DefaultReduceScatter.__call__ = scatter
 
 
 def traced_memory(shape: StepShape, *, shard: int = 1) -> MemoryByComponent:
