@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,15 +82,9 @@ def _data(reading: Any, template_id: str, version: str) -> Mapping[str, Any]:  #
 
 def _check(data: Mapping[str, Any], settings: Settings) -> None:
     """A template made elsewhere has to hold what keeps an instance from outliving its work."""
-    wrong = []
-    if data.get("InstanceInitiatedShutdownBehavior") != "terminate":
-        wrong.append("InstanceInitiatedShutdownBehavior is not 'terminate': a shut down worker would stay")
+    wrong = [*_lasting(data), *_left_behind(data), *_another_price(data)]
     if (data.get("MetadataOptions") or {}).get("HttpTokens") != "required":
         wrong.append("MetadataOptions.HttpTokens is not 'required'")
-    if data.get("InstanceMarketOptions"):
-        wrong.append("InstanceMarketOptions is set: a fleet chooses between spot and on-demand itself")
-    if data.get("DisableApiTermination"):
-        wrong.append("DisableApiTermination is set")
     if not (data.get("ImageId") or settings.ec2_ami):
         wrong.append("it has no ImageId, and PLIMSOLL_EC2_AMI is not set")
     if wrong:
@@ -100,6 +94,47 @@ def _check(data: Mapping[str, Any], settings: Settings) -> None:
             found="; ".join(wrong),
             todo="mend it, or name another one in PLIMSOLL_EC2_LAUNCH_TEMPLATE; one that is absent is made",
         )
+
+
+def _lasting(data: Mapping[str, Any]) -> Iterator[str]:
+    """What keeps an instance, or its memory, when it is to end."""
+    if data.get("InstanceInitiatedShutdownBehavior") != "terminate":
+        yield "InstanceInitiatedShutdownBehavior is not 'terminate': a shut down worker would stay"
+    for name in ("DisableApiTermination", "DisableApiStop"):
+        if data.get(name):
+            yield f"{name} is set"
+    if (data.get("HibernationOptions") or {}).get("Configured"):
+        yield "HibernationOptions is set: a worker ends, it does not sleep"
+
+
+def _left_behind(data: Mapping[str, Any]) -> Iterator[str]:
+    """Volumes and interfaces that stay, and cost, after their instance.
+
+    A volume has to say that it goes: where a template does not, that depends on the image and on who launches. An
+    interface that is made with its instance goes unless the template says otherwise.
+    """
+    for mapping in data.get("BlockDeviceMappings") or ():
+        volume = mapping.get("Ebs")
+        if volume is not None and volume.get("DeleteOnTermination") is not True:
+            yield f"the volume {mapping.get('DeviceName', '')} has no DeleteOnTermination=true: it would stay"
+    for interface in data.get("NetworkInterfaces") or ():
+        if interface.get("DeleteOnTermination") is False:
+            yield f"the network interface {interface.get('DeviceIndex', 0)} stays: DeleteOnTermination=false"
+
+
+def _another_price(data: Mapping[str, Any]) -> Iterator[str]:
+    """What makes an instance another one than was planned, at another price."""
+    if data.get("InstanceMarketOptions"):
+        yield "InstanceMarketOptions is set: a fleet chooses between spot and on-demand itself"
+    if data.get("InstanceRequirements"):
+        yield "InstanceRequirements is set: a plan chooses the types itself"
+    placement = data.get("Placement") or {}
+    tenancy = placement.get("Tenancy") or "default"
+    if tenancy != "default":
+        yield f"Placement.Tenancy is '{tenancy}': no price that is known here holds for it"
+    for name in ("HostId", "HostResourceGroupArn"):
+        if placement.get(name):
+            yield f"Placement.{name} is set: no price that is known here holds for a host of one's own"
 
 
 def _create(
