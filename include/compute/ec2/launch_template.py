@@ -82,9 +82,10 @@ def _data(reading: Any, template_id: str, version: str) -> Mapping[str, Any]:  #
 
 def _check(data: Mapping[str, Any], settings: Settings) -> None:
     """A template made elsewhere has to hold what keeps an instance from outliving its work."""
-    wrong = [*_lasting(data), *_left_behind(data), *_another_price(data)]
+    wrong = [*_lasting(data)]
     if (data.get("MetadataOptions") or {}).get("HttpTokens") != "required":
         wrong.append("MetadataOptions.HttpTokens is not 'required'")
+    wrong += [*_left_behind(data), *_another_price(data)]
     if not (data.get("ImageId") or settings.ec2_ami):
         wrong.append("it has no ImageId, and PLIMSOLL_EC2_AMI is not set")
     if wrong:
