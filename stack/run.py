@@ -30,7 +30,7 @@ from stack.ports import WANTED, Ports
 from stack.printed_summary import print_summary
 from stack.run_facts import gather
 from stack.run_order import RunOrder, parse
-from stack.settings_mistakes import read_settings
+from stack.settings_mistakes import read_settings, refuse_what_a_run_lacks
 from stack.start import Stack
 
 # DAGs that keep the installation safe and tidy: without them nothing ends a forgotten lease.
@@ -302,6 +302,7 @@ def main() -> int:
     order = parse()
     try:
         settings = order.on(read_settings())
+        refuse_what_a_run_lacks(settings)
     except SettingsError as error:
         return refuse(error, console)
     return execute(order, settings, console)

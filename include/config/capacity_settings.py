@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+import re
+from typing import ClassVar
+
+from pydantic import Field, ValidationInfo, field_validator
 
 from include.config.schedule import Edge
 
@@ -32,7 +35,9 @@ class CapacitySettings(Edge):
         description="Machine image of workers; empty takes the launch template's own.",
     )
     ec2_instance_profile: str = Field(
-        default="", description="Instance profile that lets workers read and write the store; empty: the template's."
+        default="",
+        pattern=r"^([A-Za-z0-9_+=,.@-]{1,128}|arn:aws[a-z-]*:iam::\d{12}:instance-profile/[A-Za-z0-9_+=,.@/-]{1,640})?$",
+        description="Instance profile that lets workers read and write the store; empty: the template's.",
     )
     ec2_subnets: tuple[str, ...] = Field(
         default=(), description="Subnets that workers may run in, separated by ':'; empty: the default network's."
@@ -42,10 +47,14 @@ class CapacitySettings(Edge):
     )
     ec2_public_address: bool = Field(default=False, description="Give workers a public address.")
     ec2_worker_image: str = Field(
-        default="", description="Container image of workers; empty installs the wheel of `ec2_worker_wheel`."
+        default="",
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._:/@-]{0,511})?$",
+        description="Container image of workers; empty installs the wheel of `ec2_worker_wheel`.",
     )
     ec2_worker_wheel: str = Field(
-        default="", description="URI of the worker wheel in the object store, for machine images with Python and torch."
+        default="",
+        description="S3 URI of the worker wheel, or of a folder of wheels (it ends with '/'), for machine images with "
+        "Python and torch.",
     )
     ec2_volume_gib: int = Field(default=100, ge=8, le=16_384, description="Root volume of a worker, GiB.")
     ec2_work_type: str = Field(
@@ -72,6 +81,24 @@ class CapacitySettings(Edge):
     )
     notify_connections: str = Field(
         default="",
-        pattern=r"^[A-Za-z0-9_.,-]*$",
+        pattern=r"^([A-Za-z0-9_.-]+(,[A-Za-z0-9_.-]+)*)?$",
         description="Airflow connections of webhooks that hear of interruptions, budgets and quotas, by commas.",
     )
+
+    _IDS: ClassVar[dict[str, str]] = {"ec2_subnets": "subnet", "ec2_security_groups": "sg"}
+
+    @field_validator("ec2_subnets", "ec2_security_groups")
+    @classmethod
+    def _are_ids(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        kind = cls._IDS[info.field_name or ""]
+        if not all(re.fullmatch(rf"{kind}-[0-9a-f]{{8,17}}", each) for each in value):
+            raise ValueError(f"ids such as {kind}-0123456789abcdef0, separated by ':'")
+        return value
+
+    @field_validator("ec2_worker_wheel")
+    @classmethod
+    def _is_in_a_bucket(cls, value: str) -> str:
+        # Instances fetch it with `aws s3 cp`, which knows no other kind of store.
+        if value and not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9._+=!-]+)*(/|\.whl)", value):
+            raise ValueError("a URI such as s3://bucket/wheels/name.whl, or s3://bucket/wheels/ for a folder")
+        return value

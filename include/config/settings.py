@@ -12,6 +12,7 @@ from include.config.capacity_settings import CAPACITY_LISTS, CapacitySettings
 from include.config.settings_mistakes import mistakes_of, variable_of
 from include.core.errors import UserError
 from include.core.regions import CLOUD_REGIONS, WORLD
+from include.core.store_url import has_credentials, is_database_url
 
 REPO = Path(__file__).resolve().parents[2]
 _BUCKETS = ("s3", "gs", "az")
@@ -108,6 +109,15 @@ class Settings(CapacitySettings):
             raise ValueError(
                 "a URL that begins with one of file://, s3://, gs://, az://, then an absolute folder or a bucket"
             )
+        if has_credentials(value):
+            raise ValueError("a URL without credentials: they come from the environment, or from the machine's role")
+        return value
+
+    @field_validator("ledger")
+    @classmethod
+    def _is_a_database(cls, value: str) -> str:
+        if not is_database_url(value):
+            raise ValueError("an SQLAlchemy URL such as sqlite:////absolute/file.db or postgresql://host:5432/name")
         return value
 
     @field_validator("work_root")
@@ -166,7 +176,8 @@ class Settings(CapacitySettings):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise UserError("\n".join(mistakes_of(error, cls, source))) from error
+            # Without its cause: that one repeats values as they are, passwords included.
+            raise UserError("\n".join(mistakes_of(error, cls, source))) from None
 
     def to_environment(self) -> dict[str, str]:
         """The variables that reproduce these settings in a child process."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from include.core.store_url import without_credentials
+
 _KINDS = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}
 _LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "up to", "exclusiveMaximum": "below"}
 
@@ -36,7 +38,7 @@ def mistakes_of(error: ValidationError, model: type[BaseModel], source: dict[str
 
 def mistake(variable: str, found: str, choice: str) -> str:
     """The line itself."""
-    return f"{variable} cannot be used | found: {found!r} | allowed: {choice}"
+    return f"{variable} cannot be used | found: {without_credentials(found)!r} | allowed: {choice}"
 
 
 def allowed(model: type[BaseModel], name: str) -> str:

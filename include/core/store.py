@@ -21,6 +21,7 @@ from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore, from_url
 
 from include.core.errors import UserError
+from include.core.store_url import has_credentials, without_credentials
 
 _LONGEST_CONNECT = timedelta(seconds=5)
 
@@ -50,9 +51,18 @@ class ObjectStore:
             held up; None leaves it to obstore, which tries for minutes. Files do not wait.
         retry_s: About how long a request that fails is tried again, for callers with large objects that try again
             themselves; a request that gets through may take as long as ever.
+
+    Raises:
+        UserError: The URL has credentials in it; it is not repeated.
     """
 
     def __init__(self, url: str, *, patience_s: float | None = None, retry_s: float | None = None) -> None:
+        if has_credentials(url):
+            raise UserError(
+                "the URL of a store has credentials in it",
+                found=repr(without_credentials(url)),
+                todo="give them in the environment, or to the machine's role",
+            )
         self.url = url.rstrip("/")
         self._patience_s = patience_s
         self._retry_s = retry_s
