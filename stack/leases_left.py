@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psutil
 
+from include.compute.damage import sort_out
 from include.config.settings import Settings
 from include.core.contracts.lease import LeaseState
 from include.core.store import ObjectStore
@@ -26,12 +27,10 @@ def leases_left(store: ObjectStore, settings: Settings, ports: Ports | None = No
 
 
 def by_engine(store: ObjectStore, settings: Settings, ports: Ports | None = None) -> set[str]:
-    """Leases of runs that the engines know and have not seen end."""
-    return {
-        lease.lease_id
-        for lease in router(store, settings, ports).find()
-        if lease.state is not LeaseState.ENDED and lease.lease_id.startswith(_OF_RUNS)
-    }
+    """Leases of runs that the engines know and have not seen end, or cannot read."""
+    found, damaged = sort_out(router(store, settings, ports).find)
+    alive = {lease.lease_id for lease in found if lease.state is not LeaseState.ENDED}
+    return {lease_id for lease_id in {*alive, *damaged} if lease_id.startswith(_OF_RUNS)}
 
 
 def by_process_table(settings: Settings) -> set[str]:

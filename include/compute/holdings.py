@@ -6,15 +6,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from include.compute.damage import expiry_in, read_object, sort_out, unreadable
 from include.compute.driver import JobDriver
 from include.compute.ec2 import tags as tag
 from include.compute.ec2.leftovers import UnlistedError, take_inventory
 from include.compute.ec2.resource import ENDING, Kind, Resource
+from include.compute.elsewhere import leases_elsewhere
 from include.compute.engine import Engine
 from include.compute.lease_keys import LeaseKeys
 from include.compute.reap_plan import LeaseFacts
 from include.core.contracts.lease import Lease, LeaseState
-from include.core.errors import StoreError
+from include.core.errors import PlimsollError, StoreError
 from include.core.store import ObjectStore
 from include.ledger.ledger import LeaseRecord, Ledger
 
@@ -54,6 +56,10 @@ class Holdings:
             UnlistedError: EC2 does not answer for one or more kinds.
         """
         return () if self.ec2 is None else take_inventory(self.ec2, installation=self.installation)
+
+    def elsewhere(self) -> dict[str, str]:
+        """Leases that these settings do not look at, with what to do about it; none where EC2 is asked."""
+        return {} if self.ec2 is not None else leases_elsewhere(self.store, self.ledger)
 
     def store_answers(self) -> str:
         """Empty when the store can be read, else why not."""
@@ -104,6 +110,8 @@ def look(holdings: Holdings, *, now: float) -> Found:
             raise StoreError(gone)
         return Found(leases=tuple(tagged.values()), problems=(*problems, gone), store_gone=True)
     leases = _with_engines(holdings, tagged)
+    if holdings.ec2 is None:
+        leases = _set_aside(leases, leases_elsewhere(holdings.store, None))
     try:
         leases = _with_ledger(holdings, leases)
     except Exception as error:  # noqa: BLE001 - whatever the reason: what has expired is ended all the same
@@ -111,6 +119,7 @@ def look(holdings: Holdings, *, now: float) -> Found:
     else:
         ledger_gone = False
     beating = tuple(_with_heartbeat(holdings.store, lease, now=now) for lease in leases.values())
+    problems = (*problems, *(lease.unreadable for lease in beating if lease.unreadable))
     return Found(leases=beating, problems=problems, ledger_gone=ledger_gone)
 
 
@@ -146,9 +155,21 @@ def _by_tag(resources: Iterable[Resource]) -> dict[str, LeaseFacts]:
 
 def _with_engines(holdings: Holdings, leases: dict[str, LeaseFacts]) -> dict[str, LeaseFacts]:
     merged = dict(leases)
-    for lease in holdings.engine.find():
+    found, damaged = sort_out(holdings.engine.find)
+    for lease in found:
         if lease.state is not LeaseState.ENDED or lease.lease_id in merged:
             merged[lease.lease_id] = _with_engine(merged.get(lease.lease_id), lease)
+    return _set_aside(merged, damaged)
+
+
+def _set_aside(leases: dict[str, LeaseFacts], why: dict[str, str]) -> dict[str, LeaseFacts]:
+    """Mark leases that cannot be judged by more than their tags."""
+    merged = dict(leases)
+    for lease_id, problem in why.items():
+        before = merged.get(lease_id) or LeaseFacts(
+            lease_id=lease_id, group_id=lease_id.rpartition("-g")[0], generation=_generation(lease_id)
+        )
+        merged[lease_id] = replace(before, unreadable=problem)
     return merged
 
 
@@ -208,16 +229,20 @@ def _uncharged(ledger: Ledger) -> Iterator[LeaseRecord]:
 
 
 def _with_heartbeat(store: ObjectStore, lease: LeaseFacts, *, now: float) -> LeaseFacts:
-    if not lease.alive or not lease.known:
+    if not lease.alive or not lease.known or lease.unreadable:
         return lease
     keys = LeaseKeys(lease.lease_id)
-    beat = store.get_json(keys.heartbeat)
+    try:
+        beat = read_object(store, keys.heartbeat)
+        extended = None if beat is None else expiry_in(beat, key=keys.heartbeat)
+    except PlimsollError as error:
+        return replace(lease, unreadable=unreadable(lease.lease_id, error))
     if beat is None:
         return lease
     written = {key: at.timestamp() for key, at in store.list_with_times(keys.prefix)}.get(keys.heartbeat)
     return replace(
         lease,
-        expires_at=latest(lease.expires_at, beat.get("expires_at")),
+        expires_at=latest(lease.expires_at, extended),
         silent_s=None if written is None or beat.get("state") == "ended" else max(0.0, now - written),
     )
 

@@ -33,6 +33,7 @@ class LeaseFacts:
         expires_at: POSIX seconds: the latest that its launch or its agent's heartbeat grant; None where unknown.
         silent_s: Seconds since its agent's last heartbeat, None where there is none.
         resources: What it has on EC2.
+        unreadable: Why what the store has of it cannot be read, empty where it can. Its tags alone count then.
     """
 
     lease_id: str
@@ -48,6 +49,12 @@ class LeaseFacts:
     expires_at: float | None = None
     silent_s: float | None = None
     resources: tuple[Resource, ...] = ()
+    unreadable: str = ""
+
+    @property
+    def tags_expire_at(self) -> float | None:
+        """The latest moment that the tags of its resources grant, None where they name none."""
+        return max((item.expires_at for item in self.resources if item.expires_at is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +127,12 @@ def plan_reaping(
         limits: What this pass may do.
     """
     newest = _newest_alive(found)
-    verdicts = [_judge(lease, newest=newest, runs=runs, now=now, limits=limits) for lease in found]
+    verdicts = [
+        _by_tags(lease, now=now)
+        if lease.unreadable
+        else _judge(lease, newest=newest, runs=runs, now=now, limits=limits)
+        for lease in found
+    ]
     end = tuple(verdict for verdict in verdicts if verdict.whole or verdict.resources)
     keep = tuple(verdict for verdict in verdicts if not (verdict.whole or verdict.resources))
     refused = ""
@@ -157,6 +169,13 @@ def _judge(
     if forgotten := _forgotten(lease, now=now, limits=limits):
         return Verdict(lease=lease, why="left behind by an instance that is gone", resources=forgotten)
     return _kept(lease, state=state, limits=limits)
+
+
+def _by_tags(lease: LeaseFacts, *, now: float) -> Verdict:
+    """What cannot be read is kept, unless its own tags say that it is over."""
+    if lease.tags_expire_at is not None and lease.tags_expire_at < now:
+        return Verdict(lease=lease, why="expired by its tags", whole=True, resources=lease.resources)
+    return Verdict(lease=lease, why="it cannot be judged, see the problems", suspect=True)
 
 
 def _no_right(lease: LeaseFacts, *, newest: int, state: str | None, now: float, limits: ReapLimits) -> str:

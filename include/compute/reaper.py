@@ -14,6 +14,7 @@ from include.compute.lease_keys import LeaseKeys
 from include.compute.reap_plan import LeaseFacts, ReapLimits, ReapPlan, Verdict, plan_reaping
 from include.compute.reap_report import ReapReport
 from include.core.clock import Clock, SystemClock, iso
+from include.core.errors import UserError
 from include.ledger.alerts import record_alert
 
 _log = logging.getLogger("plimsoll.compute")
@@ -56,6 +57,9 @@ class _Pass:
         lease, reason = verdict.lease, f"reaper: {verdict.why}"
         if self.found.store_gone:
             return  # what it has on EC2 is ended, and a later pass settles it
+        if lease.unreadable:
+            self._forbid_launch(lease.lease_id, reason)
+            return
         if self.found.ledger_gone:
             self.holdings.engine.stop(lease.lease_id, reason=reason)
         elif lease.known:
@@ -63,6 +67,13 @@ class _Pass:
         else:
             # Nobody but its tags knows it. Should it have been launched late: nobody launches it again.
             self.holdings.store.create_json(LeaseKeys(lease.lease_id).stop, {"reason": reason})
+
+    def _forbid_launch(self, lease_id: str, reason: str) -> None:
+        """Its documents cannot be read, so that it is not settled; nobody launches it again."""
+        try:
+            self.holdings.store.create_json(LeaseKeys(lease_id).stop, {"reason": reason})
+        except UserError:  # a tag that is no lease: no launch can be of that name
+            _log.warning("reaper: %r is the name of no lease", lease_id)
 
     def _remove(self, item: Resource) -> None:
         remove(self.holdings.ec2, item)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from include.compute.damage import sort_out
 from include.compute.engines.local import LocalEngine
 from include.config.settings import Settings
 from include.core.contracts.lease import LeaseState, ReleaseReport
@@ -72,13 +73,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list_alive(engine: LocalEngine) -> int:
-    alive = [lease for lease in engine.find() if lease.state is not LeaseState.ENDED]
+    found, damaged = sort_out(engine.find)
+    alive = [lease for lease in found if lease.state is not LeaseState.ENDED]
     for lease in alive:
         owner = f"run {lease.run_id} of {lease.dag_id}" if lease.run_id else "shared by all runs"
         _log.info("lease %s: %s, %s", lease.lease_id, lease.state, owner)
+    for problem in damaged.values():
+        _log.error("%s", problem)
     of_runs = sum(bool(lease.run_id) for lease in alive)
     _log.info("%d alive: %d of runs, %d shared by all runs", len(alive), of_runs, len(alive) - of_runs)
-    return 1 if of_runs else 0
+    return 1 if of_runs or damaged else 0
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ class Instance:
     def launch(self) -> int | None:
         """Number of the launch call that made it, None where its tags name none."""
         number = self.tags.get(tag.LAUNCH, "")
-        return int(number) if number.isdigit() else None
+        return int(number) if number.isdecimal() else None
 
     @property
     def works(self) -> bool:

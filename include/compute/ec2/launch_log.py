@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from include.compute.damage import read_contract
 from include.compute.lease_keys import LeaseKeys
 from include.core.clock import Clock, iso
 from include.core.contracts.lease import LaunchRequest
-from include.core.json_codec import from_json, to_json
+from include.core.json_codec import to_json
 from include.core.store import ObjectStore
 
 _NAMESPACE = uuid.UUID("6f2b1d0e-6a53-4f0f-9a3c-5b0c9d1f7a2e")
@@ -91,8 +92,7 @@ class LaunchLog:
 
     def answer_of(self, number: int) -> LaunchAnswer | None:
         """The answer of one call."""
-        value = self._store.get_json(self._answer_key(number))
-        return None if value is None else from_json(LaunchAnswer, value)
+        return read_contract(self._store, self._answer_key(number), LaunchAnswer)
 
     def begin(self, *, number: int, parameters: Mapping[str, Any], request: LaunchRequest) -> LaunchIntent:
         """Write the intent of a call down.
@@ -143,11 +143,10 @@ class LaunchLog:
 
     def _numbers(self) -> list[int]:
         names = (key.rpartition("/")[2].partition(".")[0] for key, _ in self._store.list(self._prefix))
-        return [int(name) for name in names if name.isdigit()]
+        return [int(name) for name in names if name.isdecimal()]
 
     def _intent(self, number: int) -> LaunchIntent | None:
-        value = self._store.get_json(self._intent_key(number))
-        return None if value is None else from_json(LaunchIntent, value)
+        return read_contract(self._store, self._intent_key(number), LaunchIntent)
 
     def _intent_key(self, number: int) -> str:
         return f"{self._prefix}/{number:03d}.json"

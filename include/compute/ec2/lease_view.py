@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from include.compute.damage import moment
 from include.compute.ec2 import tags as tag
 from include.compute.ec2.fleet import market_of
 from include.compute.ec2.inventory import Instance
@@ -125,12 +126,10 @@ def how_it_ended(before: LeaseFacts, after: LeaseFacts) -> str:
 
 def expires_at_of(facts: LeaseFacts) -> float | None:
     """When the lease ends by itself: as its agent has extended it, else as its launch says."""
-    if isinstance(extended := facts.heartbeat.get("expires_at"), int | float):
-        return float(extended)
-    for each in facts.members:
-        if each.tags.get(tag.EXPIRES_AT, "").isdigit():
-            return float(each.tags[tag.EXPIRES_AT])
-    return None
+    if (extended := moment(facts.heartbeat.get("expires_at"))) is not None:
+        return extended
+    granted = (moment(each.tags.get(tag.EXPIRES_AT)) for each in facts.members)
+    return next((at for at in granted if at is not None), None)
 
 
 def is_settled(documents: Collection[str]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from include.compute.damage import moment
 from include.compute.ec2 import tags as tag
 
 
@@ -54,10 +55,7 @@ class Resource:
     @property
     def expires_at(self) -> float | None:
         """POSIX seconds after which it has no right to be there, as known at its launch."""
-        try:
-            return float(self.tags[tag.EXPIRES_AT])
-        except (KeyError, ValueError):
-            return None
+        return moment(self.tags.get(tag.EXPIRES_AT))
 
     @property
     def lives(self) -> bool:

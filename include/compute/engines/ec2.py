@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from include.compute.damage import read_contract, read_each, read_object, sort_out
 from include.compute.ec2 import tags as tag
 from include.compute.ec2.clients import Ec2Clients
 from include.compute.ec2.errors import Action, Kind, code_of, verdict_of
@@ -37,7 +38,7 @@ from include.core.contracts.demand import Demand
 from include.core.contracts.lease import JobState, JobTicket, LaunchRequest, Lease, LeaseState, ReleaseReport
 from include.core.contracts.offer import Offer
 from include.core.errors import LaunchRefusedError, PlimsollError
-from include.core.json_codec import from_json, to_json
+from include.core.json_codec import to_json
 from include.core.store import ObjectStore
 
 _log = logging.getLogger("plimsoll.compute")
@@ -143,12 +144,17 @@ class Ec2Engine:
         return ended[lease_id]
 
     def release(self, group_id: str) -> ReleaseReport:
-        """End every lease of a group."""
-        ended, left = self._end([lease.lease_id for lease in self.find(group_id=group_id)], reason="released")
-        return ReleaseReport(ended=ended, left=left)
+        """End every lease of a group; one that cannot be read is left."""
+        found, unread = sort_out(lambda: self.find(group_id=group_id))
+        ended, left = self._end([lease.lease_id for lease in found], reason="released")
+        return ReleaseReport(ended=ended, left=(*left, *unread))
 
     def find(self, *, group_id: str | None = None) -> tuple[Lease, ...]:
-        """Leases by tag and by their launch requests, whatever their state."""
+        """Leases by tag and by their launch requests, whatever their state.
+
+        Raises:
+            UnreadableLeasesError: Documents or tags of some leases are damaged; it has the others.
+        """
         shown = describe(self._clients.reading(), installation=self._installation, group_id=group_id)
         by_lease: dict[str, list[Instance]] = {}
         for instance in shown:
@@ -156,15 +162,19 @@ class Ec2Engine:
         documents: dict[str, set[str]] = {}
         for key, _ in self._store.list(ROOT):
             documents.setdefault(lease_of(key), set()).add(key)
-        wanted = (each for each in documents if group_id in {None, each.rpartition("-g")[0]})
-        specs = {lease_id: spec for lease_id in wanted if (spec := self._spec(lease_id)) and spec.engine == self.name}
-        return tuple(
-            self._over(specs[lease_id])
-            if lease_id in specs and lease_id not in by_lease and is_settled(documents[lease_id])
-            else self._lease(lease_id, self._facts(lease_id, tuple(by_lease.get(lease_id, ()))))
-            for lease_id in sorted({*specs, *by_lease})
-            if lease_id
-        )
+        wanted = {each for each in documents if group_id in {None, each.rpartition("-g")[0]}}
+
+        def read(lease_id: str) -> Lease | None:
+            if lease_id in by_lease:
+                return self._lease(lease_id, self._facts(lease_id, tuple(by_lease[lease_id])))
+            spec = self._spec(lease_id)
+            if spec is None or spec.engine != self.name:
+                return None
+            if is_settled(documents[lease_id]):
+                return self._over(spec)
+            return self._lease(lease_id, self._facts(lease_id, ()))
+
+        return read_each(sorted(filter(None, {*wanted, *by_lease})), read)
 
     @staticmethod
     def _over(spec: LaunchRequest) -> Lease:
@@ -179,17 +189,17 @@ class Ec2Engine:
 
     def stop_all(self, *, reason: str) -> ReleaseReport:
         """End every lease of this installation that still lives, or whose machines do."""
+        found, unread = sort_out(self.find)
         alive = [
             lease.lease_id
-            for lease in self.find()
+            for lease in found
             if lease.state is not LeaseState.ENDED or any(each.ended_at is None for each in lease.billed)
         ]
         ended, left = self._end(alive, reason=reason)
-        return ReleaseReport(ended=ended, left=left)
+        return ReleaseReport(ended=ended, left=(*left, *unread))
 
     def _spec(self, lease_id: str) -> LaunchRequest | None:
-        value = self._store.get_json(LeaseKeys(lease_id).spec)
-        return None if value is None else from_json(LaunchRequest, value)
+        return read_contract(self._store, LeaseKeys(lease_id).spec, LaunchRequest)
 
     def _facts(self, lease_id: str, tagged: tuple[Instance, ...] | None = None) -> LeaseFacts:
         """Look everything up that is known of a lease; ``tagged`` are its instances by tag where those are known."""
@@ -204,13 +214,13 @@ class Ec2Engine:
         if answer is not None and is_fresh(answer, self._clock.now()):
             unseen = {*answer.instances, *answer.discarded} - {each.instance_id for each in instances}
             instances += describe_ids(self._clients.reading(), unseen)
-        heartbeat = self._store.get_json(keys.heartbeat) or {}
+        heartbeat = read_object(self._store, keys.heartbeat) or {}
         return LeaseFacts(
             spec=spec,
             intent=intent,
             answer=answer,
             instances=instances,
-            owner=self._store.get_json(keys.owner) or {},
+            owner=read_object(self._store, keys.owner) or {},
             heartbeat=heartbeat,
             stopped=self._store.exists(keys.stop),
             seen_ended=self._seen_ended(keys, instances, heartbeat),

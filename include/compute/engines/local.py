@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from include.compute.damage import read_contract, read_each, read_object, sort_out
 from include.compute.engines.local_process import (
     clear_folder,
     kill_and_wait,
@@ -29,7 +30,7 @@ from include.core.contracts.demand import Demand
 from include.core.contracts.lease import JobState, JobTicket, LaunchRequest, Lease, LeaseState, ReleaseReport
 from include.core.contracts.offer import Offer
 from include.core.errors import GroupClosedError, UserError
-from include.core.json_codec import from_json, to_json
+from include.core.json_codec import to_json
 from include.core.process import ProcessIdentity, identify, is_alive, own_identity
 from include.core.store import ObjectStore
 
@@ -114,23 +115,36 @@ class LocalEngine:
         return ended[lease_id]
 
     def release(self, group_id: str) -> ReleaseReport:
-        """End every lease of a group."""
-        leases = [lease.lease_id for lease in self.find(group_id=group_id)]
-        ended, left = self._end(leases, reason="released")
-        return ReleaseReport(ended=ended, left=left)
+        """End every lease of a group; one that cannot be read is left."""
+        found, unread = sort_out(lambda: self.find(group_id=group_id))
+        ended, left = self._end([lease.lease_id for lease in found], reason="released")
+        return ReleaseReport(ended=ended, left=(*left, *unread))
 
     def find(self, *, group_id: str | None = None) -> tuple[Lease, ...]:
-        """Leases by group, whatever their state."""
-        listed = {lease_of(key): key for key, _ in self._store.list(ROOT)}
-        every = [LeaseKeys(lease_id) for lease_id in sorted(listed)]
-        specs = [(keys, spec) for keys in every if (spec := self._spec_of(keys)) and spec.engine == self.name]
-        return tuple(self._lease(keys, spec) for keys, spec in specs if group_id in {None, spec.group_id})
+        """Leases by group, whatever their state.
+
+        Raises:
+            UnreadableLeasesError: Documents of some leases are damaged; it has the others.
+        """
+        listed = {lease_of(key) for key, _ in self._store.list(ROOT)}
+        if group_id is not None:
+            listed = {lease_id for lease_id in listed if lease_id.rpartition("-g")[0] == group_id}
+
+        def read(lease_id: str) -> Lease | None:
+            keys = LeaseKeys(lease_id)
+            spec = self._spec_of(keys)
+            if spec is None or spec.engine != self.name:
+                return None
+            return self._lease(keys, spec)
+
+        return read_each(sorted(listed), read)
 
     def stop_all(self, *, reason: str) -> ReleaseReport:
         """End every lease of this installation that still lives."""
-        alive = [lease.lease_id for lease in self.find() if lease.state is not LeaseState.ENDED]
+        found, unread = sort_out(self.find)
+        alive = [lease.lease_id for lease in found if lease.state is not LeaseState.ENDED]
         ended, left = self._end(alive, reason=reason)
-        return ReleaseReport(ended=ended, left=left)
+        return ReleaseReport(ended=ended, left=(*left, *unread))
 
     def _refuse_if_stopped(self, keys: LeaseKeys) -> None:
         if self._store.exists(keys.stop):
@@ -159,11 +173,10 @@ class LocalEngine:
         self._store.put_json(keys.launching, document)
 
     def _spec_of(self, keys: LeaseKeys) -> LaunchRequest | None:
-        value = self._store.get_json(keys.spec)
-        return None if value is None else from_json(LaunchRequest, value)
+        return read_contract(self._store, keys.spec, LaunchRequest)
 
     def _lease(self, keys: LeaseKeys, spec: LaunchRequest) -> Lease:
-        owner = self._store.get_json(keys.owner)
+        owner = read_object(self._store, keys.owner)
         born = None if owner is None else datetime.fromisoformat(owner["born"]).timestamp()
         return Lease(
             lease_id=keys.lease_id,
@@ -221,7 +234,7 @@ class LocalEngine:
     def _how_it_ended(self, keys: LeaseKeys, *, killed: bool) -> str:
         if killed:
             return "killed"
-        beat = self._store.get_json(keys.heartbeat) or {}
+        beat = read_object(self._store, keys.heartbeat) or {}
         if beat.get("state") == "ended":
             return str(beat["reason"])
         return "lost" if self._store.exists(keys.owner) else "never started"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
+from include.compute.damage import UnreadableLeasesError, read_object, sort_out
+from include.compute.elsewhere import is_elsewhere
 from include.compute.engine import Engine
 from include.compute.lease_keys import LeaseKeys
 from include.core.contracts.demand import Demand
 from include.core.contracts.lease import JobState, JobTicket, LaunchRequest, Lease, ReleaseReport
 from include.core.contracts.offer import Offer
+from include.core.errors import UserError
 from include.core.store import ObjectStore
 
 LOCAL = "local"
@@ -35,7 +39,7 @@ class EngineRouter:
 
     def launch(self, request: LaunchRequest) -> Lease:
         """See `Engine`."""
-        return self._engines[request.engine].launch(request)
+        return self._engine(request.engine, request.lease_id).launch(request)
 
     def describe(self, lease_id: str) -> Lease:
         """See `Engine`."""
@@ -60,9 +64,27 @@ class EngineRouter:
         return ReleaseReport(ended=ended, left=tuple(lease for report in reports for lease in report.left))
 
     def find(self, *, group_id: str | None = None) -> tuple[Lease, ...]:
-        """Leases of all engines."""
-        return tuple(lease for engine in self._engines.values() for lease in engine.find(group_id=group_id))
+        """Leases of all engines.
+
+        Raises:
+            UnreadableLeasesError: Documents or tags of some leases are damaged; it has those of all engines that can
+                be read.
+        """
+        found: dict[str, Lease] = {}
+        problems: dict[str, str] = {}
+        for engine in self._engines.values():
+            read, damaged = sort_out(functools.partial(engine.find, group_id=group_id))
+            found |= {lease.lease_id: lease for lease in read}
+            problems |= damaged
+        if problems:
+            raise UnreadableLeasesError(problems, tuple(found.values()))
+        return tuple(found.values())
 
     def _engine_of(self, lease_id: str) -> Engine:
-        spec = self._store.get_json(LeaseKeys(lease_id).spec) or {}
-        return self._engines[spec.get("engine", LOCAL)]
+        spec = read_object(self._store, LeaseKeys(lease_id).spec) or {}
+        return self._engine(str(spec.get("engine", LOCAL)), lease_id)
+
+    def _engine(self, name: str, lease_id: str) -> Engine:
+        if name not in self._engines:
+            raise UserError(is_elsewhere(lease_id, name))
+        return self._engines[name]
