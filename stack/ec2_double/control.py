@@ -11,8 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from include.config.schedule import Edge
 from stack.ec2_double.double import Ec2Double
 from stack.ec2_double.errors import Answer
+from stack.ec2_double.faults import Fault
 from stack.ec2_double.records import Instance
 
 PREFIX = "/_double/"
@@ -36,12 +38,18 @@ def answer_control(double: Ec2Double, *, method: str, path: str, body: bytes) ->
     if route is None:
         return 404, _JSON, _encoded({"error": f"there is no {method} {path}"})
     try:
-        document = json.loads(body or b"{}")
-        return 200, _JSON, _encoded(route(double, document))
+        return 200, _JSON, _encoded(route(double, _document(body)))
     except _Refused as refused:
         return refused.status, _JSON, _encoded({"error": str(refused)})
     except (ValueError, TypeError, ValidationError) as error:
         return 400, _JSON, _encoded({"error": str(error)})
+
+
+def _document(body: bytes) -> Mapping[str, Any]:
+    document = json.loads(body or b"{}")
+    if not isinstance(document, dict):
+        raise _Refused(400, f"the body is a JSON object, not {body[:100].decode(errors='replace')}")
+    return document
 
 
 def _encoded(value: Any) -> bytes:  # noqa: ANN401 - anything that JSON has
@@ -105,10 +113,19 @@ def _faults(double: Ec2Double, _: Mapping[str, Any]) -> Any:  # noqa: ANN401 - J
     }
 
 
+class _AskedFaults(Edge):
+    """What ``POST faults`` takes."""
+
+    rules: tuple[Fault, ...] = ()
+    forbidden: tuple[str, ...] = ()
+
+
 def _add_faults(double: Ec2Double, document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-    for rule in document.get("rules", ()):
-        double.faults.add(**rule)
-    double.faults.forbidden.update(document.get("forbidden", ()))
+    # All or nothing: what is wrong anywhere in it leaves the rules as they were.
+    asked = _AskedFaults.model_validate(document)
+    for rule in asked.rules:
+        double.faults.add(**rule.model_dump())
+    double.faults.forbidden.update(asked.forbidden)
     return _faults(double, {})
 
 
