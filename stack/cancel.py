@@ -8,15 +8,19 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from include.compute.cancel import cancel_run
+from include.compute.cancel_known import is_known
 from include.compute.cancel_report import CancelReport
 from include.compute.reap_plan import LIVE_RUNS
+from include.core.errors import PlimsollError, UserError
 from include.core.exit_codes import ExitCode
 from stack.airflow_api import AirflowApi, ApiError
 from stack.errors import SettingsError
 from stack.installation import StackSettings
 from stack.leases_left import by_process_table
+from stack.looked_at import looked_at
 from stack.rented import find_rented
 from stack.settings_mistakes import read_settings
 
@@ -26,16 +30,49 @@ _UNTOLD = "Airflow does not run, so its run is not marked failed; should Airflow
 
 
 def cancel(settings: StackSettings, *, dag_id: str, run_id: str, within_s: float) -> CancelReport:
-    """Cancel one run."""
+    """Cancel one run.
+
+    Raises:
+        UserError: Nobody knows the run; nothing was done.
+    """
     rented = find_rented(settings)
-    return cancel_run(
+    looked = looked_at(rented)
+    by_process = functools.partial(by_process_table, rented.settings)
+    if not is_known(
+        rented.holdings,
+        dag_id=dag_id,
+        run_id=run_id,
+        in_airflow=functools.partial(in_airflow, rented.airflow, dag_id, run_id),
+        also_alive=by_process,
+    ):
+        raise UserError(
+            "nobody knows such a run, nothing was done",
+            where=f"RUN, looked at: {'; '.join(looked)}",
+            found=repr(f"{dag_id}/{run_id}"),
+            allowed="<dag_id>/<run_id> of a run of this installation",
+            todo="look at the spelling, and set PLIMSOLL_VAR, _STORE, _LEDGER, _ENGINE and _EC2_REGION as they were "
+            "when the run began; `make reap DRY=1` lists what is rented",
+        )
+    report = cancel_run(
         rented.holdings,
         dag_id=dag_id,
         run_id=run_id,
         mark_failed=functools.partial(mark_failed, rented.airflow, dag_id, run_id),
-        also_alive=functools.partial(by_process_table, rented.settings),
+        also_alive=by_process,
         within_s=within_s,
     )
+    return replace(report, looked_at=looked)
+
+
+def in_airflow(airflow: AirflowApi | None, dag_id: str, run_id: str) -> bool | None:
+    """Whether Airflow has a run; False also where Airflow does not run, None where it does not say."""
+    if airflow is None:
+        return False
+    try:
+        airflow.run(dag_id, run_id)
+    except ApiError as error:
+        return False if error.status in {0, _NOT_FOUND} else None
+    return True
 
 
 def mark_failed(airflow: AirflowApi | None, dag_id: str, run_id: str) -> str:
@@ -78,7 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """``make cancel``.
 
     Returns:
-        Exit status: 0 when it is proved that nothing is left, 1 when it is not, 64 for a run that is none.
+        Exit status: 0 when it is proved that nothing is left, 1 when it is not, 64 for a run that is none or that
+        nobody knows.
     """
     parser = argparse.ArgumentParser(prog="make cancel", description=__doc__)
     parser.add_argument("--run", required=True, help="<dag_id>/<run_id>")
@@ -89,10 +127,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         dag_id, run_id = run_named(options.run)
         report = cancel(read_settings(), dag_id=dag_id, run_id=run_id, within_s=options.within)
-    except SettingsError as error:
+    except (SettingsError, UserError) as error:
         for line in str(error).splitlines():
             print(f"make cancel: {line}", file=sys.stderr)
         return ExitCode.BAD_INPUT
+    except PlimsollError as error:
+        print(f"make cancel: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("make cancel: interrupted; the same command again goes on and proves it.", file=sys.stderr)
         return _INTERRUPTED

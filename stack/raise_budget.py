@@ -11,11 +11,12 @@ from include.config.run_record import RunRecord
 from include.core.errors import UserError
 from include.core.exit_codes import ExitCode
 from include.core.ids import run_prefix
-from include.core.store import ObjectStore
+from include.core.store import ObjectStore, check_key
 from include.ledger.budget import raise_budget
 from include.ledger.ledger import Ledger
+from stack.cancel import run_named
 from stack.child_environment import settings_of
-from stack.errors import StackError
+from stack.errors import SettingsError, StackError
 from stack.installation import Installation
 from stack.ports import WANTED, Ports
 from stack.settings_mistakes import read_settings
@@ -43,13 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _raise(run: str, amount: str) -> str:
+    usd = _both(run, amount)
     settings = settings_of(Installation.of(read_settings()), Ports(**WANTED))
-    dag_id, _, run_id = run.partition("/")
+    dag_id, run_id = run_named(run)
     raw = ObjectStore(settings.store).get_json(f"{run_prefix(workload=dag_id, run_id=run_id)}/run.json")
     if raw is None:
         raise UserError("no such run", where="RUN", found=run, allowed="<dag id>/<run id> of a run of this store")
     ordered = RunRecord.model_validate(raw).workload.limits.budget_usd
-    usd = _usd(amount)
     before = raise_budget(
         Ledger(settings.ledger),
         dag_id=dag_id,
@@ -64,13 +65,33 @@ def _raise(run: str, amount: str) -> str:
     )
 
 
+def _both(run: str, amount: str) -> Decimal:
+    """The amount; every mistake in what was typed is told, one line each."""
+    mistakes, usd = [], Decimal(0)
+    try:
+        check_key(run_prefix(workload=run_named(run)[0], run_id=run_named(run)[1]))
+    except SettingsError as error:
+        mistakes.append(str(error))
+    except UserError:  # a DAG's name that no key can have
+        mistakes.append(
+            f"no such run | where: RUN | found: {run!r} | allowed: <dag_id>/<run_id> of a run of this store"
+        )
+    try:
+        usd = _usd(amount)
+    except UserError as error:
+        mistakes.append(str(error))
+    if mistakes:
+        raise UserError("\n".join(mistakes))
+    return usd
+
+
 def _usd(amount: str) -> Decimal:
     try:
         usd = Decimal(amount)
     except InvalidOperation:
         usd = Decimal("NaN")
     if not usd.is_finite() or usd <= 0:
-        raise UserError("not an amount", where="USD", found=amount, allowed="US dollars above 0, such as 12.50")
+        raise UserError("not an amount", where="USD", found=repr(amount), allowed="US dollars above 0, such as 12.50")
     return usd
 
 

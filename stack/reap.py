@@ -15,17 +15,19 @@ from collections.abc import Sequence
 from include.compute.reap_plan import ReapLimits
 from include.compute.reap_report import ReapReport
 from include.compute.reaper import reap
-from include.core.errors import PlimsollError
+from include.core.errors import PlimsollError, UserError
 from include.core.exit_codes import ExitCode
 from stack.airflow_api import AirflowApi, ApiError
 from stack.errors import SettingsError
 from stack.installation import StackSettings
+from stack.looked_at import looked_at
 from stack.rented import find_rented
 from stack.settings_mistakes import read_settings
 
 _log = logging.getLogger("plimsoll.stack")
 _NOT_FOUND = 404
 _INTERRUPTED = 130
+_MOST = 1000
 
 
 def one_pass(settings: StackSettings, *, cap: int, dry_run: bool) -> ReapReport:
@@ -35,6 +37,7 @@ def one_pass(settings: StackSettings, *, cap: int, dry_run: bool) -> ReapReport:
         PlimsollError: EC2 or the store does not say what there is.
     """
     rented = find_rented(settings)
+    _log.info("looked at: %s", "; ".join(looked_at(rented)))
     if rented.problem:
         _log.error("%s", rented.problem)
     if rented.airflow is None:
@@ -64,6 +67,21 @@ def run_state(airflow: AirflowApi, dag_id: str, run_id: str) -> str | None:
         return None
 
 
+def cap_of(text: str) -> int:
+    """The cap of one pass, in the bounds of the DAG's form.
+
+    Raises:
+        SettingsError: It is none.
+    """
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(_MOST)) else 0
+    if not 1 <= number <= _MOST:
+        raise SettingsError(
+            f"not a number of leases | where: CAP | found: {text!r} | allowed: 1 to {_MOST} | "
+            "do: CAP=50, or leave it out"
+        )
+    return number
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """``make reap``.
 
@@ -73,13 +91,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="make reap", description=__doc__)
     parser.add_argument("--dry-run", action="store_true", help="only report")
-    parser.add_argument("--cap", type=int, default=50, help="most leases that the pass may end")
+    parser.add_argument("--cap", default="50", help="most leases that the pass may end")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
-        report = one_pass(read_settings(), cap=options.cap, dry_run=options.dry_run)
-    except SettingsError as error:
+        cap = cap_of(options.cap)
+        report = one_pass(read_settings(), cap=cap, dry_run=options.dry_run)
+    except (SettingsError, UserError) as error:
         for line in str(error).splitlines():
             print(f"make reap: {line}", file=sys.stderr)
         return ExitCode.BAD_INPUT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +64,7 @@ def find_rented(stack_settings: StackSettings) -> Rented:
     installation.create()
     state = record.read(installation)
     ports = state.chosen_ports if state else Ports(**WANTED)
-    settings = child_environment.settings_of(installation, ports)
+    settings = _settings(installation, ports)
     store, ledger = ObjectStore(settings.store), Ledger(settings.ledger)
     engine = router(store, settings, ports)
     driver = JobDriver(store=store, ledger=ledger, engine=engine, preemption_budget=settings.preemption_budget)
@@ -74,6 +75,21 @@ def find_rented(stack_settings: StackSettings) -> Rented:
         airflow=_airflow(installation, ports) if state is not None and state.runs else None,
         problem=_ledger_problem(settings),
     )
+
+
+def _settings(installation: Installation, ports: Ports) -> Settings:
+    """Settings, also where a file lies in the place of the installation's own store.
+
+    What is rented carries the name of the store, not its content, so it is found and ended without it.
+
+    Raises:
+        UserError: A setting of the person cannot be used.
+    """
+    own = installation.var / "store"
+    if "PLIMSOLL_STORE" in os.environ or not own.is_file():
+        return child_environment.settings_of(installation, ports)
+    settings = child_environment.settings_of(installation, ports, os.environ | {"PLIMSOLL_STORE": f"file://{own}-gone"})
+    return settings.model_copy(update={"store": f"file://{own}"})
 
 
 def _airflow(installation: Installation, ports: Ports) -> AirflowApi:

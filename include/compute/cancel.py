@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from include.compute.cancel_known import GROUPS
 from include.compute.cancel_mark import mark_cancelled
 from include.compute.cancel_report import CancelReport
+from include.compute.damage import DamagedDocumentError, sort_out
 from include.compute.ec2 import tags as tag
 from include.compute.ec2.launch_log import LaunchLog
 from include.compute.ec2.lease_view import VISIBLE_WITHIN_S
@@ -28,8 +30,6 @@ from include.core.ids import group_id
 
 _log = logging.getLogger("plimsoll.compute")
 
-# Groups that a run may have; more are found in the ledger and by tag.
-_GROUPS = ("train", "work")
 _REASON = "run cancelled"
 _MOST_EVENTS = 10_000
 _LOOK_EVERY_S = 2.0
@@ -86,10 +86,13 @@ class _Cancellation:
     ended: dict[str, str] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    # Why leases of the run cannot be read or ended from here, as of the last look; those of other runs do not matter.
+    damaged: dict[str, str] = field(default_factory=dict)
+    elsewhere: dict[str, str] = field(default_factory=dict)
 
     def close_groups(self) -> None:
         """No recovery that still runs can open another lease from here on."""
-        self.groups = {group_id(dag_id=self.dag_id, run_id=self.run_id, group=name) for name in _GROUPS}
+        self.groups = {group_id(dag_id=self.dag_id, run_id=self.run_id, group=name) for name in GROUPS}
         ledger = self.holdings.ledger
         try:
             mark_cancelled(ledger, dag_id=self.dag_id, run_id=self.run_id)
@@ -130,6 +133,7 @@ class _Cancellation:
         if gone:
             problems.append(gone)
         else:
+            problems += self._each(self._look_elsewhere, lambda _: None)
             for to_end in (self._unfinished, self._alive):
                 problems += self._each(to_end, self._end_lease)
         problems += self._each(self._removable, self._remove)
@@ -137,6 +141,7 @@ class _Cancellation:
         witnesses = (self._resources, self.by_process) if gone else self._witnesses()
         for witness in witnesses:
             problems += self._each(witness, lambda item: left.append(str(item)))
+        problems += [*self.elsewhere.values(), *self.damaged.values()]
         return list(dict.fromkeys(left)), list(dict.fromkeys(problems))
 
     def _witnesses(self) -> tuple[Callable[[], Iterable[Any]], ...]:
@@ -158,8 +163,16 @@ class _Cancellation:
 
     def _unfinished(self) -> list[str]:
         """Leases of the ledger that are open or live."""
-        alive = {each for each in self._announced() if self._state(each) is not LeaseState.ENDED}
-        return sorted(alive | set(self._open()))
+        alive = {each for each in self._announced() if self._lives(each)}
+        return sorted((alive | set(self._open())) - set(self.elsewhere))
+
+    def _look_elsewhere(self) -> list[str]:
+        """Leases of the run that these settings do not look at."""
+        self.elsewhere = {lease: why for lease, why in self.holdings.elsewhere().items() if self._is_of_a_group(lease)}
+        return list(self.elsewhere)
+
+    def _is_of_a_group(self, lease_id: str) -> bool:
+        return lease_id.rpartition("-g")[0] in self.groups
 
     def _alive(self) -> list[str]:
         return [lease_id for lease_id, _ in self._found()]
@@ -168,8 +181,11 @@ class _Cancellation:
         """Every lease that the run ever asked for."""
         return [lease_id for group in sorted(self.groups) for lease_id in self.holdings.ledger.leases(group)]
 
-    def _state(self, lease_id: str) -> LeaseState:
-        return self.holdings.engine.describe(lease_id).state
+    def _lives(self, lease_id: str) -> bool:
+        try:
+            return self.holdings.engine.describe(lease_id).state is not LeaseState.ENDED
+        except Exception:  # noqa: BLE001 - its end is tried, and tells why it cannot be; the others are ended too
+            return True
 
     def _removable(self) -> list[Resource]:
         try:
@@ -198,9 +214,11 @@ class _Cancellation:
 
     def _found(self) -> list[tuple[str, str]]:
         """Leases of the run that live by the engines, with their state."""
+        found, damaged = sort_out(self.holdings.engine.find)
+        self.damaged = {lease: why for lease, why in damaged.items() if self._is_of_a_group(lease)}
         return [
             (lease.lease_id, lease.state.value)
-            for lease in self.holdings.engine.find()
+            for lease in found
             if lease.state is not LeaseState.ENDED
             and (lease.group_id in self.groups or (lease.dag_id, lease.run_id) == (self.dag_id, self.run_id))
         ]
@@ -228,7 +246,11 @@ class _Cancellation:
                 installation=self.holdings.installation,
                 clock=self.clock,
             )
-            intent, answer = log.last()
+            try:
+                intent, answer = log.last()
+            except DamagedDocumentError as error:
+                found.append(f"lease {lease_id} ({error})")
+                continue
             if intent is not None and answer is None and datetime.fromisoformat(intent.at) > since:
                 found.append(f"lease {lease_id} (a launch without an answer)")
         return found

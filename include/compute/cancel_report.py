@@ -18,6 +18,7 @@ class CancelReport:
         removed: Resources on EC2 that this call ended.
         left: What still is there, asked last of all; empty is the proof.
         problems: What could not be asked or ended; with one of them nothing is proved.
+        looked_at: Where the command has looked, for people: the proof covers that.
     """
 
     dag_id: str
@@ -27,6 +28,7 @@ class CancelReport:
     removed: tuple[str, ...]
     left: tuple[str, ...]
     problems: tuple[str, ...]
+    looked_at: tuple[str, ...] = ()
 
     @property
     def proved(self) -> bool:
@@ -35,7 +37,7 @@ class CancelReport:
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
-        names = ("dag_id", "run_id", "airflow", "ended", "removed", "left", "problems", "proved")
+        names = ("dag_id", "run_id", "airflow", "ended", "removed", "left", "problems", "looked_at", "proved")
         values = {name: getattr(self, name) for name in names}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
@@ -46,5 +48,6 @@ class CancelReport:
         lines += [f"ended {what}" for what in self.removed]
         lines += [f"left: {what}" for what in self.left]
         lines += [f"problem: {problem}" for problem in self.problems]
+        lines += [f"looked at: {'; '.join(self.looked_at)}"] if self.looked_at else []
         proof = "nothing of the run is left" if self.proved else "it is not proved that nothing is left"
         return [*lines, proof]

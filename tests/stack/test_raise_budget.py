@@ -51,10 +51,21 @@ def test_a_raised_budget_is_in_the_ledger_and_the_next_step_is_told(
     assert "Clear the failed task" in told
 
 
+@pytest.mark.parametrize("run", ["", "digits", "/x", "digits/"])
+def test_a_run_that_is_none_is_told_beside_the_amount(
+    ledger: Ledger, capsys: pytest.CaptureFixture[str], run: str
+) -> None:
+    assert main(["--run", run, "--usd", "nan"]) == 64
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"RUN names no run | found: {run!r}")
+    assert second.startswith("not an amount | where: USD | found: 'nan' | allowed: ")
+
+
 @pytest.mark.parametrize(
     ("run", "usd", "mistake"),
     [
         ("digits/nobody", "12", "no such run"),
+        ("../../x", "12", "where: RUN | found: '../../x'"),
         (f"digits/{RUN}", "much", "not an amount"),
         (f"digits/{RUN}", "-1", "not an amount"),
         (f"digits/{RUN}", "5", "only be raised"),

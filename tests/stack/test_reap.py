@@ -5,9 +5,12 @@ import logging
 
 import pytest
 
+from include.compute.damage import UnreadableLeasesError
+from include.compute.ec2.tags import installation_of
 from include.compute.engines.local import LocalEngine
+from include.compute.engines.router import EngineRouter
 from include.core.contracts.lease import Lease, LeaseState
-from include.core.ids import group_id
+from include.core.ids import group_id, run_prefix
 from include.ledger.ledger import Ledger
 from include.ledger.migrate import migrate
 from stack import cancel, reap
@@ -16,6 +19,7 @@ from stack.aws_clients import StackClients
 from stack.ports import Ports
 from stack.rented import find_rented
 from stack.settings_mistakes import read_settings
+from tests.support.ec2_rig import AMI, DoubleClients, Rig
 
 RUN = "/api/v2/dags/d/dagRuns/r1"
 GROUP = group_id(dag_id="d", run_id="r1", group="train")
@@ -67,6 +71,47 @@ def alive(monkeypatch):
     return add
 
 
+def rented_on_ec2(ledger):
+    """A lease that ledger and store have, launched by a shell with other settings."""
+    lease = ledger.intent(group_id=GROUP, dag_id="d", run_id="r1").lease_id
+    ledger.launched(group_id=GROUP, lease_id=lease, details={"engine": "ec2"})
+    spec = {"lease_id": lease, "group_id": GROUP, "run_id": "r1", "dag_id": "d", "expires_after_s": 60, "engine": "ec2"}
+    find_rented(read_settings()).holdings.store.put_json(f"leases/{lease}/spec.json", spec)
+    return lease
+
+
+class GoneStore:
+    """EC2 as the installation sees it whose store became a file."""
+
+    def __init__(self, rig, store):
+        self.rig, self.store = rig, store
+
+    def expired(self):
+        tags = {"installation": installation_of(self.store), "lease": "train-a-g1", "expires-at": "1", "dag": "d"}
+        listed = [{"Key": f"plimsoll:{key}", "Value": value} for key, value in {**tags, "run": "r1"}.items()]
+        self.rig.double.client("ec2").run_instances(
+            ImageId=AMI,
+            InstanceType="g5.xlarge",
+            MinCount=1,
+            MaxCount=1,
+            TagSpecifications=[{"ResourceType": "instance", "Tags": listed}],
+        )
+
+    def living(self):
+        return self.rig.living()
+
+
+@pytest.fixture
+def on_double(var, monkeypatch, tmp_path):
+    """``PLIMSOLL_ENGINE=ec2`` on a double, a file in the place of the store."""
+    rig = Rig(folder=tmp_path)
+    clients = DoubleClients(rig.double)
+    monkeypatch.setenv("PLIMSOLL_ENGINE", "ec2")
+    monkeypatch.setattr("stack.rented.StackClients", lambda *_: clients)
+    (var / "store").write_text("x")
+    return GoneStore(rig, f"file://{var}/store")
+
+
 class TestReap:
     def test_without_a_stack_only_what_has_expired_ends(self, ledger, alive, capsys, caplog):
         caplog.set_level(logging.INFO)
@@ -107,6 +152,31 @@ class TestReap:
         assert "the ledger cannot be" in capsys.readouterr().out
         assert not found
 
+    @pytest.mark.parametrize("cap", ["0", "-3", "abc", "", "1001", "²", "1e2", "9" * 5000])
+    def test_a_cap_that_is_none_is_one_line(self, var, cap, capsys):
+        assert reap.main([f"--cap={cap}"]) == 64
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "where: CAP | found: " in line
+        assert "allowed: 1 to 1000" in line
+
+    def test_it_says_where_it_has_looked(self, var, capsys, caplog):
+        caplog.set_level(logging.INFO)
+        assert reap.main([]) == 0
+        assert f"looked at: store file://{var}/store; ledger sqlite:///{var}/ledger.db" in caplog.text
+        assert "EC2 was not asked: PLIMSOLL_ENGINE=local" in caplog.text
+
+    def test_a_lease_on_ec2_is_told_where_ec2_is_not_asked(self, ledger, capsys):
+        rented_on_ec2(ledger)
+        assert reap.main([]) == 1
+        assert "set PLIMSOLL_ENGINE=ec2" in capsys.readouterr().out
+
+    def test_a_file_in_the_place_of_the_store_hides_nothing_on_ec2(self, var, on_double, capsys):
+        rig = on_double
+        rig.expired()
+        assert reap.main([]) == 1
+        assert rig.living() == []
+        assert "the store cannot be read" in capsys.readouterr().out
+
     @pytest.mark.parametrize(
         ("answer", "state"),
         [
@@ -138,6 +208,65 @@ class TestCancel:
         report = json.loads(capsys.readouterr().out)
         assert report["left"] == [f"lease {GROUP}-g1 (running)"]
         assert report["proved"] is False
+
+    @pytest.mark.parametrize("run", ["d/r2", "../../etc/passwd", "d/../r1", "\\/x", "D/r1"])
+    def test_a_run_that_nobody_knows_is_an_error_and_touches_nothing(self, var, ledger, alive, run, capsys):
+        found = alive(ledger.intent(group_id=GROUP, dag_id="d", run_id="r1").lease_id)
+        before = ledger.events()
+        assert cancel.main(["--run", run]) == 64
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "nobody knows such a run" in line
+        assert f"store file://{var}/store; ledger sqlite:///{var}/ledger.db; EC2 was not asked" in line
+        assert "do: " in line
+        assert found
+        assert ledger.events() == before
+
+    def test_a_run_of_the_store_alone_is_known(self, ledger, capsys):
+        store = find_rented(read_settings()).holdings.store
+        store.put_json(f"{run_prefix(workload='d', run_id='r1')}/run.json", {})
+        assert cancel.main(["--run", "d/r1"]) == 0
+
+    def test_a_run_of_airflow_alone_is_known(self, server, airflow):
+        server.answers["GET", RUN] = (200, {"state": "queued"})
+        assert cancel.in_airflow(airflow, "d", "r1") is True
+        server.answers["GET", RUN] = (404, {})
+        assert cancel.in_airflow(airflow, "d", "r1") is False
+        server.answers["GET", RUN] = (500, {})
+        assert cancel.in_airflow(airflow, "d", "r1") is None
+        assert cancel.in_airflow(None, "d", "r1") is False
+
+    def test_the_proof_says_what_it_covers(self, var, ledger, capsys):
+        ledger.intent(group_id=GROUP, dag_id="d", run_id="r1")
+        assert cancel.main(["--run", "d/r1"]) == 0
+        looked = capsys.readouterr().out.splitlines()[-2]
+        assert looked.startswith(f"looked at: store file://{var}/store; ledger ")
+        assert "EC2 was not asked: PLIMSOLL_ENGINE=local" in looked
+
+    def test_a_lease_on_ec2_is_told_where_ec2_is_not_asked(self, ledger, capsys):
+        lease = rented_on_ec2(ledger)
+        assert cancel.main(["--run", "d/r1", "--within", "0.1"]) == 1
+        (problem,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("problem: ")]
+        assert f"lease {lease} is on the engine ec2" in problem
+        assert "set PLIMSOLL_ENGINE=ec2" in problem
+
+    def test_a_damaged_lease_of_another_run_is_no_matter_of_this_one(self, ledger, alive, capsys):
+        alive(ledger.intent(group_id=GROUP, dag_id="d", run_id="r1").lease_id)
+        damaged = UnreadableLeasesError({"train-xyz-g2": "lease train-xyz-g2 cannot be read"}, ())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(EngineRouter, "find", lambda self, **_: (_ for _ in ()).throw(damaged))
+            assert cancel.main(["--run", "d/r1"]) == 0
+
+    def test_a_damaged_lease_of_the_run_is_named(self, ledger, capsys):
+        lease = ledger.intent(group_id=GROUP, dag_id="d", run_id="r1").lease_id
+        find_rented(read_settings()).holdings.store.put(f"leases/{lease}/spec.json", b"{")
+        assert cancel.main(["--run", "d/r1", "--within", "0.1"]) == 1
+        assert f"problem: lease {lease} cannot be read: leases/{lease}/spec.json" in capsys.readouterr().out
+
+    def test_a_file_in_the_place_of_the_store_is_told_and_what_the_run_has_on_ec2_ends(self, on_double, capsys):
+        on_double.expired()
+        assert cancel.main(["--run", "d/r1", "--within", "0.1"]) == 1
+        assert "problem: the store cannot be read" in capsys.readouterr().out
+        assert on_double.living() == []
 
     @pytest.mark.parametrize("text", ["", "digits", "/r1", "digits/"])
     def test_a_run_that_is_none_is_told(self, var, text, capsys):
