@@ -9,16 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from include.compute.ec2.clients import Ec2Clients
 from include.compute.ec2.errors import Action, Kind, code_of, message_of, verdict_of
 from include.compute.ec2.fleet import FleetAnswer, FleetError, market_of, read_answer
 from include.compute.ec2.inventory import Instance, describe
 from include.compute.ec2.launch_log import LaunchAnswer, LaunchIntent, LaunchLog
-from include.compute.ec2.launch_plan import LaunchPlanner
+from include.compute.ec2.launch_plan import LaunchPlanner, candidates_of
 from include.compute.ec2.launch_refusals import Refusals
-from include.compute.ec2.permissions import check_permissions
+from include.compute.ec2.permissions import check_changes, check_looks
 from include.compute.lease_keys import LeaseKeys
 from include.config.settings import Settings
 from include.core.clock import Clock, iso
@@ -53,6 +52,7 @@ class Launcher:
         self._clients = clients
         self._clock = clock
         self._installation = installation
+        self._template = settings.ec2_launch_template
         self._planner = LaunchPlanner(settings=settings, clients=clients, clock=clock, installation=installation)
 
     def launch(self, request: LaunchRequest) -> None:
@@ -113,6 +113,8 @@ class Launcher:
         """Go through the candidates until a round brings instances."""
         refusals = Refusals(request.lease_id)
         first = number = 1 if last is None else last.number + 1
+        if number == 1:
+            self._check_looks(request)
         with prepared():
             site = self._planner.site(request)
         rounds = self._planner.rounds(request, site, refusals)
@@ -123,7 +125,7 @@ class Launcher:
                 raise refusals.error(retry_after_s=RETRY_AFTER_S)
             parameters = self._planner.parameters(request, pools, site, number=number)
             if number == 1:
-                self._check_permissions(parameters)
+                check_changes(self._clients.launching(), fleet=parameters, installation=self._installation)
             if number == first:
                 with prepared():
                     if self._adopt(log, request, last):
@@ -135,9 +137,13 @@ class Launcher:
             refusals.note(answer.errors, market=market_of(pools[0].candidate))
             number += 1
 
-    def _check_permissions(self, fleet: dict[str, Any]) -> None:
-        check_permissions(
-            self._clients.reading(), self._clients.launching(), fleet=fleet, installation=self._installation
+    def _check_looks(self, request: LaunchRequest) -> None:
+        check_looks(
+            self._clients.reading(),
+            self._clients.launching(),
+            template=self._template,
+            instance_type=candidates_of(request, region="")[0].instance_type,
+            installation=self._installation,
         )
 
     def _carry_out(self, log: LaunchLog, intent: LaunchIntent, *, again: bool = False) -> LaunchAnswer:

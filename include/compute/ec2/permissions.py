@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from include.compute.ec2 import tags as tag
 from include.compute.ec2.errors import Kind, code_of, verdict_of
@@ -14,41 +16,108 @@ from include.core.errors import LaunchRefusedError
 PROBE_INSTANCE = "i-00000000000000000"
 
 
-def check_permissions(
+# What every launch, every look at a lease and every pass of the reaper asks, whatever the settings are.
+_LOOKS: Mapping[str, Mapping[str, Any]] = {
+    "DescribeInstances": {},
+    "DescribeLaunchTemplates": {},
+    "DescribeLaunchTemplateVersions": {"Versions": ["$Default"]},
+    "DescribeFleets": {},
+    "DescribeSpotInstanceRequests": {},
+    "DescribeAddresses": {},
+    "DescribeNetworkInterfaces": {},
+    "DescribeVolumes": {},
+    "DescribeSnapshots": {"OwnerIds": ["self"]},
+}
+Probes = Mapping[str, Callable[[], Any]]
+
+
+def check_looks(
     reading: Any,  # noqa: ANN401 - boto3 has no types
     launching: Any,  # noqa: ANN401 - boto3 has no types
     *,
-    fleet: Mapping[str, Any],
+    template: str,
+    instance_type: str,
     installation: str,
 ) -> None:
-    """Ask EC2 whether every call of a lease's life would be allowed.
+    """Ask EC2 whether looking would be allowed, before any of it is needed.
+
+    Where something is missing, launching, tagging and ending are asked about too, with a launch as plain as can be: the
+    real one can only be planned by looking.
 
     Args:
         reading: Client of EC2 for describing.
         launching: Client of EC2 for changing.
-        fleet: Parameters of the CreateFleet call that is about to be made.
+        template: Name of the launch template.
+        instance_type: A type that may be launched.
         installation: Digest of the installation.
 
     Raises:
         LaunchRefusedError: Some would not; all of them are named.
     """
+    probes: Probes = {
+        f"ec2:{name}": partial(getattr(reading, _method(name)), **arguments, DryRun=True)
+        for name, arguments in _LOOKS.items()
+    }
+    if missing := _missing(probes):
+        plain = _plain_fleet(template=template, instance_type=instance_type, installation=installation)
+        _refuse(missing | _missing(_changes(launching, plain, installation)))
+
+
+def check_changes(launching: Any, *, fleet: Mapping[str, Any], installation: str) -> None:  # noqa: ANN401 - no types
+    """Ask EC2 whether the launch that is about to be made, its tags and its end would be allowed.
+
+    Args:
+        launching: Client of EC2 for changing.
+        fleet: Parameters of the CreateFleet call.
+        installation: Digest of the installation.
+
+    Raises:
+        LaunchRefusedError: Some would not; all of them are named.
+    """
+    if missing := _missing(_changes(launching, fleet, installation)):
+        _refuse(missing)
+
+
+def _method(action: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", action).lower()
+
+
+def _changes(launching: Any, fleet: Mapping[str, Any], installation: str) -> Probes:  # noqa: ANN401 - no types
     ours = tag.to_list({tag.INSTALLATION: installation})
-    probes: dict[str, Callable[[], Any]] = {
-        "ec2:DescribeInstances": lambda: reading.describe_instances(
-            Filters=tag.filters(installation=installation), MaxResults=5
-        ),
+    return {
         "ec2:CreateFleet": lambda: launching.create_fleet(**fleet, DryRun=True),
         "ec2:RunInstances": lambda: launching.run_instances(**_as_instance(fleet), DryRun=True),
         "ec2:CreateTags": lambda: launching.create_tags(Resources=[PROBE_INSTANCE], Tags=ours, DryRun=True),
         "ec2:TerminateInstances": lambda: launching.terminate_instances(InstanceIds=[PROBE_INSTANCE], DryRun=True),
     }
-    missing = {name: message for name, probe in probes.items() if (message := _refusal(probe))}
-    if missing:
-        raise LaunchRefusedError(
-            "the credentials lack permissions; nothing was launched",
-            found=", ".join(missing),
-            todo=f"allow them, see docs/how-to/rent-on-ec2.md (EC2: {next(iter(missing.values()))})",
-        )
+
+
+def _plain_fleet(*, template: str, instance_type: str, installation: str) -> dict[str, Any]:
+    # Policies ask for these tags of whatever is launched, see docs/how-to/rent-on-ec2.md.
+    tags = tag.to_list({tag.INSTALLATION: installation, tag.EXPIRES_AT: "0"})
+    return {
+        "Type": "instant",
+        "LaunchTemplateConfigs": [
+            {
+                "LaunchTemplateSpecification": {"LaunchTemplateName": template, "Version": "$Default"},
+                "Overrides": [{"InstanceType": instance_type}],
+            }
+        ],
+        "TargetCapacitySpecification": {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
+        "TagSpecifications": [{"ResourceType": kind, "Tags": tags} for kind in ("fleet", "instance", "volume")],
+    }
+
+
+def _missing(probes: Probes) -> dict[str, str]:
+    return {name: code for name, probe in probes.items() if (code := _refusal(probe))}
+
+
+def _refuse(missing: Mapping[str, str]) -> NoReturn:
+    raise LaunchRefusedError(
+        "the credentials lack permissions; nothing was launched",
+        found=", ".join(missing),
+        todo=f"allow them, see docs/how-to/rent-on-ec2.md (EC2: {next(iter(missing.values()))})",
+    )
 
 
 def _refusal(probe: Callable[[], Any]) -> str:
@@ -65,7 +134,9 @@ def _as_instance(fleet: Mapping[str, Any]) -> dict[str, Any]:
     """The first pool of a fleet as a RunInstances call: CreateFleet makes that call for its caller."""
     config = fleet["LaunchTemplateConfigs"][0]
     override = config["Overrides"][0]
-    specification = {key: config["LaunchTemplateSpecification"][key] for key in ("LaunchTemplateId", "Version")}
+    given = config["LaunchTemplateSpecification"]
+    # The user data of a fleet stands here too, under a name that RunInstances does not know.
+    specification = {key: given[key] for key in ("LaunchTemplateId", "LaunchTemplateName", "Version") if key in given}
     tags = [item for item in fleet["TagSpecifications"] if item["ResourceType"] != "fleet"]
     parameters = {
         "LaunchTemplate": specification,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -381,7 +382,14 @@ class TestErrorsInsideASuccess:
 
 class TestBeforeTheLaunch:
     @pytest.mark.parametrize(
-        "forbidden", [{"TerminateInstances"}, {"CreateFleet", "RunInstances"}, {"CreateTags", "DescribeInstances"}]
+        "forbidden",
+        [
+            {"TerminateInstances"},
+            {"CreateFleet", "RunInstances"},
+            {"CreateTags", "DescribeInstances"},
+            {"DescribeVolumes"},
+            {"DescribeLaunchTemplates", "DescribeSnapshots", "CreateFleet", "TerminateInstances", "RunInstances"},
+        ],
     )
     def test_missing_permissions_are_all_named_and_nothing_runs(self, rig: Rig, forbidden: set[str]):
         rig.double.faults.forbidden |= forbidden
@@ -390,6 +398,15 @@ class TestBeforeTheLaunch:
         assert all(f"ec2:{action}" in str(caught.value) for action in forbidden)
         assert rig.double.instances() == ()
         assert rig.log().last() == (None, None)
+
+    def test_credentials_that_may_do_nothing_lack_everything_at_once(self, rig: Rig):
+        rig.double.faults.forbidden |= {"*"}
+        with pytest.raises(LaunchRefusedError, match="permissions") as caught:
+            rig.engine.launch(rig.request())
+        named = set(re.findall(r"ec2:(\w+)", str(caught.value)))
+        assert {"DescribeInstances", "DescribeLaunchTemplates", "DescribeLaunchTemplateVersions"} <= named
+        assert {"CreateFleet", "RunInstances", "CreateTags", "TerminateInstances"} <= named
+        assert {"DescribeVolumes", "DescribeNetworkInterfaces", "DescribeAddresses", "DescribeFleets"} <= named
 
     def test_a_refused_launch_can_be_stopped_even_without_a_permission_to_look(self, rig: Rig):
         rig.double.faults.forbidden |= {"DescribeInstances"}
