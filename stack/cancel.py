@@ -35,7 +35,7 @@ def cancel(settings: StackSettings, *, dag_id: str, run_id: str, within_s: float
     Raises:
         UserError: Nobody knows the run; nothing was done.
     """
-    rented = find_rented(settings)
+    rented = find_rented(settings, patience_s=max(0.0, within_s))
     looked = looked_at(rented)
     by_process = functools.partial(by_process_table, rented.settings)
     if not is_known(

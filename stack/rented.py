@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from dataclasses import dataclass
 from typing import Any
 
 from include.compute.driver import JobDriver
-from include.compute.engines.ec2 import Ec2Engine
+from include.compute.engines.ec2 import ENDED_WITHIN_S, STOP_GRACE_S, Ec2Engine
 from include.compute.engines.local import LocalEngine
 from include.compute.engines.router import EngineRouter
 from include.compute.holdings import Holdings
@@ -23,16 +24,33 @@ from stack.installation import Installation, StackSettings
 from stack.ports import WANTED, Ports
 
 
-def ec2_engine(store: ObjectStore, settings: Settings, ports: Ports | None) -> Ec2Engine | None:
+def ec2_engine(
+    store: ObjectStore, settings: Settings, ports: Ports | None, *, patience_s: float = math.inf
+) -> Ec2Engine | None:
     """The engine for EC2, None where the installation rents nothing there."""
     if settings.engine != "ec2":
         return None
-    return Ec2Engine(store, settings, StackClients(settings.ec2_region, ports))
+    return Ec2Engine(
+        store,
+        settings,
+        StackClients(settings.ec2_region, ports),
+        stop_grace_s=min(STOP_GRACE_S, patience_s),
+        ended_within_s=min(ENDED_WITHIN_S, patience_s),
+    )
 
 
-def router(store: ObjectStore, settings: Settings, ports: Ports | None) -> EngineRouter:
-    """All engines of the installation."""
-    rented = ec2_engine(store, settings, ports)
+def router(
+    store: ObjectStore, settings: Settings, ports: Ports | None, *, patience_s: float = math.inf
+) -> EngineRouter:
+    """All engines of the installation.
+
+    Args:
+        store: The object store.
+        settings: Settings of the engine.
+        ports: Ports of the stack, where it may have an EC2 double.
+        patience_s: Longest wait for an agent's last words, and for the end of its instances.
+    """
+    rented = ec2_engine(store, settings, ports, patience_s=patience_s)
     engines: dict[str, Any] = {"local": LocalEngine(store, settings)}
     return EngineRouter(store, engines if rented is None else {**engines, "ec2": rented})
 
@@ -54,8 +72,12 @@ class Rented:
     problem: str = ""
 
 
-def find_rented(stack_settings: StackSettings) -> Rented:
+def find_rented(stack_settings: StackSettings, *, patience_s: float = math.inf) -> Rented:
     """Everything that is needed to look for what an installation has rented, whether or not its stack runs.
+
+    Args:
+        stack_settings: Settings of the stack.
+        patience_s: Longest wait for the last words of an agent on EC2, and for the end of its instances.
 
     Raises:
         SettingsError: The folder of the installation cannot be used.
@@ -66,7 +88,7 @@ def find_rented(stack_settings: StackSettings) -> Rented:
     ports = state.chosen_ports if state else Ports(**WANTED)
     settings = _settings(installation, ports)
     store, ledger = ObjectStore(settings.store), Ledger(settings.ledger)
-    engine = router(store, settings, ports)
+    engine = router(store, settings, ports, patience_s=patience_s)
     driver = JobDriver(store=store, ledger=ledger, engine=engine, preemption_budget=settings.preemption_budget)
     ec2 = StackClients(settings.ec2_region, ports).reading() if settings.engine == "ec2" else None
     return Rented(

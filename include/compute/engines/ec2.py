@@ -63,6 +63,7 @@ class Ec2Engine:
         clients: AWS clients of the region that the installation rents in.
         clock: Source of time.
         stop_grace_s: How long an agent that is told to stop may take before its instance is terminated.
+        ended_within_s: How long the end of instances is waited for.
         look_every_s: Seconds between two looks while something is waited for.
     """
 
@@ -76,6 +77,7 @@ class Ec2Engine:
         *,
         clock: Clock | None = None,
         stop_grace_s: float = STOP_GRACE_S,
+        ended_within_s: float = ENDED_WITHIN_S,
         look_every_s: float = _LOOK_EVERY_S,
     ) -> None:
         self._store = store
@@ -83,6 +85,7 @@ class Ec2Engine:
         self._clients = clients
         self._clock = clock or SystemClock()
         self._stop_grace_s = stop_grace_s
+        self._ended_within_s = ended_within_s
         self._look_every_s = look_every_s
         self._installation = tag.installation_of(settings.store)
         self._launcher = Launcher(
@@ -292,7 +295,7 @@ class Ec2Engine:
 
     def _terminate_all(self, leases: list[LeaseKeys]) -> tuple[dict[str, LeaseFacts], Exception | None]:
         """Terminate until nothing of the leases is left, also what EC2 shows late; the last refusal is returned."""
-        deadline, since = self._clock.monotonic() + ENDED_WITHIN_S, self._clock.now()
+        deadline, since = self._clock.monotonic() + self._ended_within_s, self._clock.now()
         problem: Exception | None = None
         while True:
             facts = {keys.lease_id: self._facts(keys.lease_id) for keys in leases}

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from include.compute.ec2.launcher import PAUSES_S
-from include.compute.engines.ec2 import LeaseLeftError
+from include.compute.engines.ec2 import Ec2Engine, LeaseLeftError
 from include.core.clock import iso
 from include.core.contracts.lease import JobPhase, JobTicket, LeaseState
 from include.core.errors import GroupClosedError, LaunchRefusedError, NoCapacityError
 from stack.ec2_double import FLEET_LAUNCH, Market
-from tests.support.ec2_rig import LEASE, ON_DEMAND, REGION, SPOT, Rig, candidate, in_zones
+from tests.support.ec2_rig import LEASE, ON_DEMAND, REGION, SPOT, DoubleClients, Rig, candidate, in_zones
 
 
 @pytest.fixture
@@ -707,3 +707,14 @@ class TestEnd:
         assert rig.engine.poll(LEASE, base).phase is JobPhase.QUEUED
         rig.engine.stop(LEASE, reason="x")
         assert rig.engine.poll(LEASE, base).phase is JobPhase.LOST
+
+
+def test_the_end_of_what_ec2_does_not_show_is_waited_for_as_long_as_the_caller_says(tmp_path: Path):
+    rig = Rig(folder=tmp_path, visible_after_s=500.0)
+    rig.engine.launch(rig.request())
+    hasty = Ec2Engine(
+        rig.store, rig.settings, DoubleClients(rig.double), clock=rig.clock, stop_grace_s=3.0, ended_within_s=3.0
+    )
+    began = rig.clock.monotonic()
+    hasty.stop(LEASE, reason="cancelled")
+    assert rig.clock.monotonic() - began <= 7
