@@ -152,8 +152,14 @@ def variables(values: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def real_stack(folder: Path, *, drill_dags: bool = True) -> Iterator[RealStack]:
-    """Start a stack in a folder, stop it at the end, and see that nothing of it is left."""
+def real_stack(folder: Path, *, drill_dags: bool = True, ec2_double: bool = False) -> Iterator[RealStack]:
+    """Start a stack in a folder, stop it at the end, and see that nothing of it is left.
+
+    Args:
+        folder: Where everything goes.
+        drill_dags: Whether Airflow reads the drills' DAGs too.
+        ec2_double: Whether trainings run on instances of the EC2 double.
+    """
     workloads, data = folder / "workloads", folder / "data"
     write_workloads(workloads=workloads, data=data)
     environment = {
@@ -161,6 +167,7 @@ def real_stack(folder: Path, *, drill_dags: bool = True) -> Iterator[RealStack]:
         "PLIMSOLL_WORKLOADS": str(workloads),
         "PLIMSOLL_DATA_ROOTS": str(data),
         "PLIMSOLL_LOST_AFTER_S": _LOST_AFTER_S,
+        "PLIMSOLL_EC2_DOUBLE": "1" if ec2_double else "0",
     }
     said: list[str] = []
     with variables(environment), _with_drill_dags(wanted=drill_dags):
