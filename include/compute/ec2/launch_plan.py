@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from include.compute.ec2 import tags as tag
@@ -116,6 +117,7 @@ class LaunchPlanner:
             elif candidate.purchase not in _RENTED:
                 refusals.skip(candidate, kind=Kind.POOL, why="not rented on EC2")
             else:
+                _check_price(candidate)
                 yield candidate
 
     @staticmethod
@@ -137,6 +139,23 @@ class LaunchPlanner:
         if missing := [subnet for subnet in wanted if subnet not in zones]:
             raise LaunchRefusedError("a subnet does not exist", found=", ".join(missing), where="PLIMSOLL_EC2_SUBNETS")
         return {subnet: zones[subnet] for subnet in wanted}
+
+
+def _check_price(candidate: LaunchCandidate) -> None:
+    """A price that is no price would make every figure of the lease wrong, and its limits void; unknown is None."""
+    if candidate.usd_per_h is None:
+        return
+    try:
+        usd = Decimal(candidate.usd_per_h)
+    except InvalidOperation:
+        usd = Decimal(0)
+    if not usd.is_finite() or usd <= 0:
+        raise LaunchRefusedError(
+            "the price of a candidate cannot be used",
+            where=f"{candidate.instance_type} {candidate.purchase}",
+            found=repr(candidate.usd_per_h),
+            allowed="a decimal number above 0, or none where it is unknown",
+        )
 
 
 def candidates_of(request: LaunchRequest, *, region: str) -> tuple[LaunchCandidate, ...]:
