@@ -13,6 +13,7 @@ from include.config.loader import read_model_file
 from include.config.schedule import Edge
 from include.config.settings import REPO, Settings
 from include.core.contracts.plan import Criticality
+from include.core.errors import UserError
 
 DEFAULT = "default"
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.@ -]{0,99}$"
@@ -73,6 +74,14 @@ class QuotaFile(Edge):
             raise ValueError("'default' is no team: write it beside 'teams', not below it")
         return self
 
+    @model_validator(mode="after")
+    def _teams_are_told_apart(self) -> QuotaFile:
+        seen: dict[str, str] = {}
+        for team in self.teams:
+            if (other := seen.setdefault(team.lower(), team)) != team:
+                raise ValueError(f"teams: '{other}' and '{team}' differ by case alone: one of them is a slip")
+        return self
+
 
 class Quotas(Mapping[str, TeamQuota]):
     """Quotas by team. A team that is not named has a copy of ``default`` to itself, where there is one.
@@ -127,4 +136,7 @@ def read_quota_file(path: Path) -> QuotaFile:
         UserError: The file cannot be read or has mistakes; one line for each of them.
     """
     todo = "mend the file, or unset PLIMSOLL_QUOTA_FILE; docs/how-to/share-gpus-between-teams.md shows one"
+    if path.exists() and not path.is_file():
+        # A pipe would be waited for without an end.
+        raise UserError("cannot read the quota file", where=str(path), found="no plain file", todo=todo)
     return read_model_file(path, QuotaFile, what="quota", keys=_EXAMPLE, todo=todo)

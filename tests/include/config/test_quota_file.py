@@ -1,5 +1,6 @@
 """The quota file: whole ones are read, and each mistake in another is told in a line."""
 
+import os
 from decimal import Decimal
 
 import pytest
@@ -92,3 +93,14 @@ def test_several_mistakes_are_a_line_each(quotas_of):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(UserError, match=r"cannot read the quota file .*nowhere\.yaml"):
         load_quotas(Settings(quota_file=str(tmp_path / "nowhere.yaml")))
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=r"cannot read the quota file .*no plain file"):
+        load_quotas(Settings(quota_file=str(tmp_path / "pipe")))
+
+
+def test_teams_whose_names_differ_by_case_alone_are_refused(quotas_of):
+    with pytest.raises(UserError, match="'vision' and 'Vision' differ by case alone"):
+        quotas_of("teams: {vision: {gpus: 1}, Vision: {gpus: 2}}")
