@@ -1,4 +1,4 @@
-"""AWS clients of the terminal commands, for the region that the installation rents in."""
+"""AWS clients of the stack and its commands, pointed to the EC2 double where the stack has one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _READ_TIMEOUT_S = 60
 
 
 class StackClients:
-    """Clients as the EC2 engine takes them.
+    """Clients as the EC2 engine takes them, and as the catalog does.
 
     Args:
         region: The region.
@@ -26,7 +26,7 @@ class StackClients:
         self._variables: Mapping[str, str] = (
             ec2_local.client_variables(ports) if ports is not None and ports.ec2 is not None else {}
         )
-        self._made: dict[tuple[str, int], Any] = {}
+        self._made: dict[tuple[str, str, int], Any] = {}
 
     def launching(self) -> Any:  # noqa: ANN401 - boto3 has no types
         """EC2 for calls that change something: the engine itself says what is tried again."""
@@ -40,19 +40,28 @@ class StackClients:
         """Service Quotas."""
         return self._client("service-quotas", attempts=5, timeout_s=_READ_TIMEOUT_S)
 
-    def _client(self, service: str, *, attempts: int, timeout_s: int) -> Any:  # noqa: ANN401 - boto3 has no types
-        if (service, attempts) not in self._made:
+    def ec2(self, region: str) -> Any:  # noqa: ANN401 - boto3 has no types
+        """EC2 in any region, for types and spot prices."""
+        return self._client("ec2", attempts=5, timeout_s=_READ_TIMEOUT_S, region=region)
+
+    def pricing(self) -> Any:  # noqa: ANN401 - boto3 has no types
+        """The Pricing service."""
+        return self._client("pricing", attempts=5, timeout_s=_READ_TIMEOUT_S)
+
+    def _client(self, service: str, *, attempts: int, timeout_s: int, region: str = "") -> Any:  # noqa: ANN401 - see above
+        key = (service, region or self._region, attempts)
+        if key not in self._made:
             import boto3
             from botocore.config import Config
 
             retries = {"mode": "standard", "total_max_attempts": attempts}
-            self._made[service, attempts] = boto3.client(
+            self._made[key] = boto3.client(
                 service,
-                region_name=self._region,
+                region_name=region or self._region,
                 config=Config(retries=retries, connect_timeout=10, read_timeout=timeout_s),
                 **self._where(service),
             )
-        return self._made[service, attempts]
+        return self._made[key]
 
     def _where(self, service: str) -> dict[str, str]:
         if not self._variables:

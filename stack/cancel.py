@@ -14,10 +14,10 @@ from include.compute.cancel import cancel_run
 from include.compute.cancel_known import is_known
 from include.compute.cancel_report import CancelReport
 from include.compute.reap_plan import LIVE_RUNS
-from include.core.errors import PlimsollError, UserError
-from include.core.exit_codes import ExitCode
+from include.core.errors import UserError
 from stack.airflow_api import AirflowApi, ApiError
 from stack.errors import SettingsError
+from stack.exit_status import exit_status
 from stack.installation import StackSettings
 from stack.leases_left import by_process_table
 from stack.looked_at import looked_at
@@ -25,7 +25,6 @@ from stack.rented import find_rented
 from stack.settings_mistakes import read_settings
 
 _NOT_FOUND = 404
-_INTERRUPTED = 130
 _UNTOLD = "Airflow does not run, so its run is not marked failed; should Airflow come up again, the run fails by itself"
 
 
@@ -124,21 +123,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    try:
+
+    def act() -> int:
         dag_id, run_id = run_named(options.run)
         report = cancel(read_settings(), dag_id=dag_id, run_id=run_id, within_s=options.within)
-    except (SettingsError, UserError) as error:
-        for line in str(error).splitlines():
-            print(f"make cancel: {line}", file=sys.stderr)
-        return ExitCode.BAD_INPUT
-    except PlimsollError as error:
-        print(f"make cancel: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("make cancel: interrupted; the same command again goes on and proves it.", file=sys.stderr)
-        return _INTERRUPTED
-    print(json.dumps(report.to_json(), indent=2) if options.json else "\n".join(report.lines()))
-    return 0 if report.proved else 1
+        print(json.dumps(report.to_json(), indent=2) if options.json else "\n".join(report.lines()))
+        return 0 if report.proved else 1
+
+    return exit_status(
+        act, command="make cancel", interrupted="interrupted; the same command again goes on and proves it."
+    )
 
 
 if __name__ == "__main__":

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING
 
 from include.compute.launching import drill_fraction
+from include.config.run_options import RunOptions
 from include.config.settings import Settings
 from include.core.clock import SystemClock
 from include.core.errors import PlimsollError
@@ -23,6 +24,9 @@ from include.core.store import ObjectStore
 from stack.airflow_api import request
 from stack.errors import StackError
 from stack.ports import Ports
+
+if TYPE_CHECKING:
+    from include.catalog.refresh import AwsClients
 
 REGION = "us-east-1"
 # The double does not look at machine images and containers.
@@ -32,7 +36,9 @@ _IMAGE = "plimsoll-worker:none"
 _WORK_TYPE = "g4dn.xlarge"
 _ENDPOINTS = ("EC2", "PRICING", "SERVICE_QUOTAS")
 # Where the drill interrupts the training's first and second attempt, which wait for it there.
-INTERRUPTED_AT = tuple(drill_fraction(0.5, generation, engine="ec2") or 0.0 for generation in (1, 2))
+INTERRUPTED_AT = tuple(
+    drill_fraction(RunOptions().interruption_at, generation, engine="ec2") or 0.0 for generation in (1, 2)
+)
 _LOOK_EVERY_S = 0.05
 _TIMEOUT_S = 5.0
 
@@ -73,33 +79,7 @@ def refuse_buckets(settings: Settings) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoubleClients:
-    """AWS clients that talk to the double, for the refresh of prices."""
-
-    variables: Mapping[str, str]
-
-    def ec2(self, region: str) -> Any:  # noqa: ANN401 - boto3 has no types
-        """Client of EC2."""
-        return self._client("ec2", region)
-
-    def pricing(self) -> Any:  # noqa: ANN401 - boto3 has no types
-        """Client of the Pricing service."""
-        return self._client("pricing", REGION)
-
-    def _client(self, service: str, region: str) -> Any:  # noqa: ANN401 - boto3 has no types
-        import boto3
-
-        return boto3.client(
-            service,
-            region_name=region,
-            endpoint_url=self.variables["AWS_ENDPOINT_URL_EC2"],
-            aws_access_key_id=self.variables["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=self.variables["AWS_SECRET_ACCESS_KEY"],
-        )
-
-
-def refresh_prices(settings: Settings, ports: Ports, say: Callable[[str], None]) -> None:
+def refresh_prices(settings: Settings, clients: AwsClients, say: Callable[[str], None]) -> None:
     """Ask the double for types and prices, as the DAG of prices asks AWS.
 
     Raises:
@@ -111,7 +91,7 @@ def refresh_prices(settings: Settings, ports: Ports, say: Callable[[str], None])
     try:
         report = refresh_catalog(
             store=ObjectStore(settings.store),
-            clients=DoubleClients(variables=client_variables(ports)),
+            clients=clients,
             regions=(REGION,),
             now=SystemClock().now(),
         )

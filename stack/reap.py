@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from include.compute.reap_plan import ReapLimits
 from include.compute.reap_report import ReapReport
 from include.compute.reaper import reap
-from include.core.errors import PlimsollError, UserError
-from include.core.exit_codes import ExitCode
 from stack.airflow_api import AirflowApi, ApiError
 from stack.errors import SettingsError
+from stack.exit_status import exit_status
 from stack.installation import StackSettings
 from stack.looked_at import looked_at
 from stack.rented import find_rented
@@ -26,7 +25,6 @@ from stack.settings_mistakes import read_settings
 
 _log = logging.getLogger("plimsoll.stack")
 _NOT_FOUND = 404
-_INTERRUPTED = 130
 _MOST = 1000
 
 
@@ -95,21 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    try:
-        cap = cap_of(options.cap)
-        report = one_pass(read_settings(), cap=cap, dry_run=options.dry_run)
-    except (SettingsError, UserError) as error:
-        for line in str(error).splitlines():
-            print(f"make reap: {line}", file=sys.stderr)
-        return ExitCode.BAD_INPUT
-    except PlimsollError as error:
-        print(f"make reap: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("make reap: interrupted; `make reap` again goes on.", file=sys.stderr)
-        return _INTERRUPTED
-    print(json.dumps(report.to_json(), indent=2) if options.json else report.table())
-    return 1 if report.failed else 0
+
+    def act() -> int:
+        report = one_pass(read_settings(), cap=cap_of(options.cap), dry_run=options.dry_run)
+        print(json.dumps(report.to_json(), indent=2) if options.json else report.table())
+        return 1 if report.failed else 0
+
+    return exit_status(act, command="make reap", interrupted="interrupted; `make reap` again goes on.")
 
 
 if __name__ == "__main__":

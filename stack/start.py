@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from include.config.settings import Settings
 from stack import child_environment, credentials, ec2_local, health, ports, programs, record, supervisor
 from stack.airflow_api import AirflowApi
+from stack.aws_clients import StackClients
 from stack.errors import StackError
 from stack.installation import Installation, StackSettings, unusable
 from stack.ports import Ports
@@ -147,7 +148,7 @@ def _bring_up(installation: Installation, settings: StackSettings, chosen: Ports
         say=say,
     )
     if chosen.ec2 is not None:
-        ec2_local.refresh_prices(stack.settings, chosen, say)
+        ec2_local.refresh_prices(stack.settings, StackClients(ec2_local.REGION, chosen), say)
     record.write(installation, state.with_family(installation.run).model_copy(update={"healthy": True}))
     say(f"Everything is healthy after {time.monotonic() - began:.1f} s")
     return stack

@@ -9,9 +9,9 @@ from decimal import Decimal
 
 from include.carbon.meter import EnergyMeter, MeterMode, open_meter
 from include.compute.imds_client import Instance
+from include.compute.launched_candidate import launched_candidate
 from include.compute.process_usage import TreeUsage
 from include.core.contracts.lease import LaunchCandidate, LaunchRequest
-from include.core.contracts.offer import PurchaseOption
 from include.core.contracts.usage import Energy, Usage
 
 _HOUR_S = Decimal(3600)
@@ -33,18 +33,15 @@ def as_launched(spec: LaunchRequest, instance: Instance) -> LaunchRequest:
     """
     if not spec.candidates:
         return spec
-    found = [each for each in spec.candidates if _fits(each, instance)]
-    candidate = min(found, key=lambda each: each.zone is None, default=None)
-    if candidate is None:
-        return replace(
-            spec,
-            instance_type=instance.instance_type or "unknown",
-            purchase=instance.life_cycle or "unknown",
-            usd_per_h=None,
-            idle_w=None,
-            peak_w=None,
-            gco2e_per_kwh=None,
-        )
+    candidate = launched_candidate(
+        spec.candidates,
+        instance_type=instance.instance_type,
+        spot=instance.life_cycle == "spot",
+        region=instance.region,
+        zone=instance.zone,
+    ) or LaunchCandidate(
+        instance_type=instance.instance_type or "unknown", purchase=instance.life_cycle or "unknown", region=""
+    )
     return replace(
         spec,
         instance_type=candidate.instance_type,
@@ -53,17 +50,6 @@ def as_launched(spec: LaunchRequest, instance: Instance) -> LaunchRequest:
         idle_w=candidate.idle_w,
         peak_w=candidate.peak_w,
         gco2e_per_kwh=candidate.gco2e_per_kwh,
-    )
-
-
-def _fits(candidate: LaunchCandidate, instance: Instance) -> bool:
-    # An instance does not know of reservations and savings plans: to itself it is on demand.
-    spot = candidate.purchase == PurchaseOption.SPOT
-    return (
-        candidate.instance_type == instance.instance_type
-        and spot == (instance.life_cycle == "spot")
-        and candidate.region in {"", instance.region}
-        and candidate.zone in {None, instance.zone}
     )
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from include.compute.damage import moment
 from include.compute.ec2 import tags as tag
-from include.compute.ec2.fleet import market_of
 from include.compute.ec2.inventory import Instance
 from include.compute.ec2.launch_log import LaunchAnswer, LaunchIntent
 from include.compute.ec2.launch_plan import candidates_of
+from include.compute.launched_candidate import launched_candidate
 from include.compute.pace import Pace
 from include.core.clock import iso
 from include.core.contracts.lease import BilledTime, LaunchCandidate, LaunchRequest, LeaseState
@@ -142,15 +142,13 @@ def is_settled(documents: Collection[str]) -> bool:
 
 def candidate_of(spec: LaunchRequest, instance: Instance, *, region: str) -> LaunchCandidate | None:
     """The candidate that an instance was launched from: by type and market, its own zone before any zone."""
-    market = "spot" if instance.spot else "on-demand"
-    fitting = [
-        each
-        for each in candidates_of(spec, region=region)
-        if each.instance_type == instance.instance_type
-        and market_of(each) == market
-        and each.zone in {None, instance.zone}
-    ]
-    return min(fitting, key=lambda each: each.zone is None, default=None)
+    return launched_candidate(
+        candidates_of(spec, region=region),
+        instance_type=instance.instance_type,
+        spot=instance.spot,
+        region=region,
+        zone=instance.zone,
+    )
 
 
 def details_of(facts: LeaseFacts, *, region: str) -> dict[str, str]:
